@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import places
 from operator_rows import Row, rows
 
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, dtype_of
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running.programs import Program, input_arrays
 from tosa_convert.golden.running.run_graph import run_program
@@ -70,7 +70,7 @@ class Measured:
 def build(row: Row, count: int) -> Graph:
     """Return a program that computes the operator `count` times, and gives the last result."""
     b = Builder("main")
-    values = [b.input(f"x{i}", dtype, shape) for i, (dtype, shape) in enumerate(row.inputs)]
+    values = [b.input(f"x{i}", dtype_of(kind), shape) for i, (kind, shape) in enumerate(row.inputs)]
     found: Any = None
     for _ in range(count):
         found = row.make(b, *values)

@@ -15,8 +15,6 @@ from tosa_convert.frontends.lowering.scope import Array, Scope, carrier, constan
 from tosa_convert.frontends.read_result import with_own_outputs
 
 F32, F16, BF16 = np.float32, np.float16, ml_dtypes.bfloat16
-NAMES = {f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)}
-NAMES |= {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "bool": "bool"}
 
 
 def program(function: Callable[..., Any], *data: Any) -> tc.Graph:
@@ -25,8 +23,8 @@ def program(function: Callable[..., Any], *data: Any) -> tc.Graph:
     scope = Scope(builder)
     held = []
     for index, item in enumerate(data):
-        name = NAMES[str(carrier(item.dtype))]
-        held.append(scope.array(builder.input(f"x{index}", name, item.shape), item.dtype))
+        value = builder.input(f"x{index}", carrier(item.dtype), item.shape)
+        held.append(scope.array(value, item.dtype))
     made = function(scope, *held)
     builder.output(*map(scope.whole, [made] if isinstance(made, Array) else made))
     graph = tc.rewrites.apply(with_own_outputs(builder.graph())).graph

@@ -247,7 +247,9 @@ def test_unknown_sizes_are_set(tmp_path: Path) -> None:
     agree(graph, [np.ones((2, 3), np.float32)], [np.full((2, 3), 2.0)])
     with pytest.raises(TosaConvertError) as caught:
         program(tmp_path / "m.mlir")
-    assert "--input-shape" in str(caught.value)
+    (found,) = caught.value.findings
+    assert found.message == "sizes of its arguments are not fixed: arg0 is tensor<?x3xf32>"
+    assert found.hint == "set them, with your numbers: --input-shape arg0=1x3"
     with pytest.raises(TosaConvertError, match="unknown-argument"):
         program(tmp_path / "m.mlir", input_shapes={"y": (2, 3)})
 
@@ -266,6 +268,44 @@ def test_unknown_sizes_of_an_exported_function_are_set(tmp_path: Path) -> None:
     agree(graph, [x], [function(x)])
     with pytest.raises(TosaConvertError, match="unsupported-shape"):
         program(tmp_path / "m.jax", input_shapes={"arg0": (3, 5)})
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        (
+            {},
+            "arguments are not fixed: arg0 is (b, 4), arg2 is (b, 2*n)",
+            "set them, with your numbers: --input-shape arg0=1x4 --input-shape arg2=1x1",
+        ),
+        (
+            {"arg0": (2, 4)},
+            "arguments are not fixed: arg0 is (b, 4), arg2 is (b, 2*n)",
+            "set them, with your numbers: --input-shape arg2=1x1",
+        ),
+        (
+            {"arg0": (2, 4), "arg2": (3, 6)},
+            "shapes stay unknown: ",
+            "set sizes that fit with --input-shape: arg0 is (b, 4), arg2 is (b, 2*n)",
+        ),
+    ],
+)
+def test_sizes_that_are_not_set_are_told_with_their_symbols(
+    given: dict[str, tuple[int, ...]], message: str, hint: str, tmp_path: Path
+) -> None:
+    scope = jax.export.SymbolicScope()
+    x, y = (
+        jax.ShapeDtypeStruct(jax.export.symbolic_shape(text, scope=scope), jnp.float32)
+        for text in ("b, 4", "b, 2*n")
+    )
+    function = jax.jit(lambda x, bias, y: (x + bias).sum(1, keepdims=True) + y)
+    exported = jax.export.export(function)(x, jnp.ones(4), y)
+    (tmp_path / "m.jax").write_bytes(exported.serialize())
+    with pytest.raises(TosaConvertError) as caught:
+        program(tmp_path / "m.jax", input_shapes=given)
+    (found,) = caught.value.findings
+    assert message in found.message
+    assert found.hint == hint
 
 
 def test_integers_of_64_bits_are_arguments_and_results(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tosa_convert.frontends.named import from_hf
 from tosa_convert.frontends.named.wanted import Wanted, imports_of
 from tosa_convert.frontends.process.python_file import assumed, call_factory
 from tosa_convert.frontends.table import FRONTENDS, LIBRARIES, Recognised, on_route, recognize
+from tosa_convert.records import replace
 
 TINY_BERT = {
     "model_type": "bert",
@@ -96,8 +97,9 @@ def test_the_factory_finds_this_package_and_passes_everything_on(
     monkeypatch.setattr(from_timm, "make_model", lambda wanted: wanted)
     model = recognize("timm:it's")
     assert model is not None
-    made = write_factory(model, {"x": (1, 2)}, tmp_path, random_weights=True)
-    assert call_factory(Path(made.path), made.member) == Wanted("timm", "it's", {"x": (1, 2)}, True)
+    made = write_factory(model, {"x": (1, 2)}, tmp_path, random_weights=True, memory=5)
+    wanted = Wanted("timm", "it's", {"x": (1, 2)}, random_weights=True, memory=5)
+    assert call_factory(Path(made.path), made.member) == wanted
 
 
 def test_an_error_of_the_factory_keeps_its_code(
@@ -255,6 +257,12 @@ def test_a_model_that_memory_does_not_hold_is_refused_before_it_is_made(
     wanted = Wanted("hf", "large")
     from_hf._refuse_too_large(small, wanted)
     assert assumed.pop() == "hf:large: it has 72 parameters, 0.0 GiB in FP32"
-    with pytest.raises(TosaConvertError, match="it has 1,049,600 parameters") as caught:
-        from_hf._refuse_too_large(large, wanted)
-    assert caught.value.code == "frontend-failed"
+    for asked, whose in (
+        (wanted, "this machine has"),
+        (replace(wanted, memory=1), "--limit allows"),
+    ):
+        with pytest.raises(TosaConvertError, match=f"1,049,600 parameters.* {whose} 0.0") as caught:
+            from_hf._refuse_too_large(large, asked)
+        assert caught.value.code == "frontend-failed"
+    from_hf._refuse_too_large(large, replace(wanted, memory=1 << 30))
+    assert assumed.pop().startswith("hf:large: it has 1,049,600 parameters")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,9 +122,14 @@ def _branch(x: Any) -> Any:
     return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
 
 
+def _compared(x: Any) -> Any:
+    return x + 1 if (x > 0).any() else x
+
+
 @pytest.mark.parametrize(
     ("function", "text"),
     [
+        (_compared, "torch.export cannot follow what depends on the data"),
         (_masked, "aten.index.Tensor has no lowering to TOSA: the size of its result"),
         (_sized, "aten.index.Tensor has no lowering to TOSA: the size of its result"),
         (_branch, "torch.cond has no lowering to TOSA: torch-mlir has no control flow"),
@@ -134,6 +140,23 @@ def test_what_depends_on_the_data_is_refused_by_name_and_line(function: Any, tex
         tc.frontends.from_torch(Returns(function), [torch.randn(6)])
     assert caught.value.code == "not-lowered"
     assert "test_torch_export.py:" in caught.value.findings[0].where
+
+
+def test_an_operator_in_a_library_has_the_line_of_the_user(tmp_path: Path) -> None:
+    file = tmp_path / "site-packages" / "library.py"
+    file.parent.mkdir()
+    file.write_text(
+        "import torch\n\n\nclass Layer(torch.nn.Module):\n"
+        "    def forward(self, x):\n        return torch.special.i0(x)\n"
+    )
+    layer = runpy.run_path(str(file))["Layer"]()
+    for module, expected in (
+        (torch.nn.Sequential(layer), "library.py:6"),
+        (Returns(layer), "test_torch_export.py:"),
+    ):
+        with pytest.raises(tc.TosaConvertError, match="i0 has no lowering") as caught:
+            tc.frontends.from_torch(module, [torch.randn(6)])
+        assert expected in caught.value.findings[0].where
 
 
 def test_indices_that_may_be_equal_and_remainders_are_warned_of(

@@ -104,7 +104,8 @@ def placed(x: Any) -> Any:
     return (
         torch.zeros(3, 6).scatter_(1, index, 1.0),
         x[:20].reshape(4, 5).scatter(0, index, -1.0),
-        *(copy, pad(rows, (1, -1), mode="reflect"), pad(rows, (-2, 3), mode="replicate")),
+        *(copy, copy.index_fill(1, index[0] - 3, 7.0), copy.index_fill(0, index[0], x[1])),
+        *(pad(rows, (1, -1), mode="reflect"), pad(rows, (-2, 3), mode="replicate")),
         aten.fake_quantize_per_tensor_affine(x * 0.3, 0.1, 3, -128, 127),
         torch.fake_quantize_per_channel_affine(
             rows[0] * 0.3, scale, torch.zeros(24, dtype=torch.int32), 0, -8, 7

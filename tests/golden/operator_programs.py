@@ -194,7 +194,7 @@ def _after(b: Builder, results: tuple[Value, ...], location: str = AFTER) -> lis
         elif kind.startswith("INT"):
             found.append(b.bitwise_not(value))
         else:
-            found.append(b.add(value, b.const(np.full(_zero(value).shape, 0.5), kind)))
+            found.append(b.add(value, b.const(np.full(_zero(value).shape, 0.5), value.dtype)))
         b._block.operators[-1].location = location
     return found
 

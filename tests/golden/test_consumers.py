@@ -11,7 +11,7 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, dtype_of
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends import isolated
@@ -162,7 +162,7 @@ def test_iree_takes_no_scales(
 def test_a_consumer_may_not_take_other_element_types() -> None:
     part, other = Builder("main"), Builder("main")
     for builder, element in ((part, "INT64"), (other, "INT32")):
-        x = builder.input("x", element, (2, 3))
+        x = builder.input("x", dtype_of(element), (2, 3))
         builder.output(builder.logical_right_shift(x, x), name="y")
     inputs: dict[str, Array] = {"x": np.ones((2, 3), np.int64)}
     with pytest.raises(TosaConvertError, match="takes INT32 where the program takes INT64"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tosa_convert import golden
-from tosa_convert.builder import Builder, Value
+from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.edges.operator_edges import Demand
@@ -75,7 +75,7 @@ def test_a_clamp_behind_a_product_of_matrices_meets_its_bounds() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
-def test_a_cast_behind_functions_meets_ties_nan_and_its_limits(dtype: str) -> None:
+def test_a_cast_behind_functions_meets_ties_nan_and_its_limits(dtype: DTypeName) -> None:
     b = Builder()
     x = b.input("x", dtype, (8, 16))
     y = b.transpose(b.add(b.mul(x, 3.0), 0.25), perms=(1, 0))

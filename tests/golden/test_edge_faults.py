@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tosa_convert.builder import Builder, Value
+from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.isolated import part_of
 from tosa_convert.golden.checking.check import check, edge_sets, seeded_inputs
@@ -87,7 +87,7 @@ def tie_away(right: Array, x: Array) -> Any:
 
 
 #: What is wrong: the type of the input x [4, 8], the operator, the program, and the wrong result.
-FAULTS: dict[str, tuple[str, str, Callable[[Builder, Value], Value], Change]] = {
+FAULTS: dict[str, tuple[DTypeName, str, Callable[[Builder, Value], Value], Change]] = {
     "INT64 is computed in 32 bits": (
         *("int64", "ADD", lambda b, x: b.add(x, b.const([[5]], "int64"))),
         lambda r, x, y: in_32_bits(in_32_bits(x) + y),

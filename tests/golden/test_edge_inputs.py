@@ -12,7 +12,7 @@ from golden.operator_programs import OPERATORS_WITH_FAULTS, program
 
 import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz
@@ -39,7 +39,7 @@ def test_codes_are_those_of_the_values_in_their_order(row: Any) -> None:
     assert {low, high, 0} <= set(codes.tolist())
 
 
-def unary(kind: str, dtype: str, *shape: int) -> Graph:
+def unary(kind: str, dtype: DTypeName, *shape: int) -> Graph:
     b = Builder()
     x = b.input("x", dtype, shape)
     b.output(getattr(b, kind)(x))
@@ -59,7 +59,7 @@ def test_floating_point_has_every_kind_of_number() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
-def test_integers_have_the_limits_of_their_type(dtype: str) -> None:
+def test_integers_have_the_limits_of_their_type(dtype: DTypeName) -> None:
     x = golden.edge_inputs(unary("bitwise_not", dtype, 40, 40), 1)["x"]
     limits = np.iinfo(dtype)
     assert {limits.min, limits.max, 0, -1} <= set(x.ravel().tolist())

@@ -13,20 +13,20 @@ from unit.building import graph as graph_of
 from unit.building import tensor
 
 import tosa_convert as tc
-from tosa_convert.builder import Builder, Value
+from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import coerce, load_npy, slots, unpacked
 from tosa_convert.golden.running.programs import input_slots, limits_of_inputs, random_inputs
 from tosa_convert.graph import Graph
 
 
-def program(dtype: str, *shape: int) -> Graph:
+def program(dtype: DTypeName, *shape: int) -> Graph:
     b = Builder("net")
     b.output(b.identity(b.input("x", dtype, shape)), name="y")
     return b.graph()
 
 
-def given(dtype: str, array: Any, *shape: int) -> Any:
+def given(dtype: DTypeName, array: Any, *shape: int) -> Any:
     (slot,) = input_slots(program(dtype, *(shape or np.shape(array))))
     return coerce(slot, array)
 
@@ -45,7 +45,7 @@ def given(dtype: str, array: Any, *shape: int) -> Any:
         ("int48", [2**47 - 1, -(2**47)], np.array([2**47 - 1, -(2**47)])),
     ],
 )
-def test_numbers_and_bytes_become_elements(dtype: str, array: Any, expected: Any) -> None:
+def test_numbers_and_bytes_become_elements(dtype: DTypeName, array: Any, expected: Any) -> None:
     found = given(dtype, array)
     if expected is None:
         assert found.tobytes() == array.tobytes()
@@ -69,7 +69,7 @@ def test_numbers_and_bytes_become_elements(dtype: str, array: Any, expected: Any
     ],
 )
 def test_what_an_input_cannot_hold_is_refused(
-    dtype: str, array: Any, shape: tuple[int, ...], message: str
+    dtype: DTypeName, array: Any, shape: tuple[int, ...], message: str
 ) -> None:
     with pytest.raises(TosaConvertError, match=message) as caught:
         given(dtype, array, *shape)

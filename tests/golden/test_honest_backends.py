@@ -23,6 +23,7 @@ from golden.honest_networks import (
 from golden.operator_programs import OPERATORS_WITH_FAULTS, program
 
 from tosa_convert.builder import Builder as TosaBuilder
+from tosa_convert.builder import DTypeName
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.erring_runs import late_bias_error
 from tosa_convert.golden.checking.check import check
@@ -213,7 +214,7 @@ def test_every_arithmetic_passes_on_edge_inputs(kind: str, seed: int, edges: int
 
 
 @pytest.mark.parametrize("kind", ["int8", "int16", "int32"])
-def test_nan_may_be_cast_to_any_integer_and_other_numbers_may_not(kind: str) -> None:
+def test_nan_may_be_cast_to_any_integer_and_other_numbers_may_not(kind: DTypeName) -> None:
     b = TosaBuilder()
     x = b.input("x", "fp32", (3,))
     b.output(b.cast(x, dtype=kind), name="y")
@@ -263,7 +264,9 @@ def test_subnormal_operands_may_be_read_as_zeros_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("kind", ["FP16", "BF16"])
-def test_the_bias_may_be_added_after_the_sum_is_rounded_and_not_be_left_out(kind: str) -> None:
+def test_the_bias_may_be_added_after_the_sum_is_rounded_and_not_be_left_out(
+    kind: DTypeName,
+) -> None:
     b, numbers = TosaBuilder(), np.random.default_rng(1)
     weight, one = b.const(numbers.uniform(-1, 1, (2, 2, 2, 3)), kind), [1, 1]
     x = b.input("x", kind, (1, 6, 6, 2))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.golden.accuracy.erring_runs import open_tensors
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
 from tosa_convert.golden.accuracy.network_accuracy import measure
@@ -24,7 +24,7 @@ def draw(shape: tuple[int, ...], seed: int = 1) -> Any:
     return np.random.default_rng(seed).normal(size=shape)
 
 
-def of(kind: str, *steps: Callable[[Builder, Any], Any], values: Any = GRID) -> Case:
+def of(kind: DTypeName, *steps: Callable[[Builder, Any], Any], values: Any = GRID) -> Case:
     """Return operators one after another."""
 
     def make(b: Builder) -> tuple[Any, dict[str, Any]]:
@@ -45,7 +45,7 @@ EXP, ABS = unary("exp"), unary("abs")
 POSITIVE = np.abs(GRID) + 0.1
 
 
-def matmul(kind: str, acc: str = "FP32") -> Case:
+def matmul(kind: DTypeName, acc: DTypeName = "FP32") -> Case:
     def make(b: Builder) -> tuple[Any, dict[str, Any]]:
         x = draw((1, 8, 40))
         weight = b.const(draw((1, 40, 12), 2), kind)
@@ -55,7 +55,7 @@ def matmul(kind: str, acc: str = "FP32") -> Case:
     return make
 
 
-def convolved(kind: str) -> Case:
+def convolved(kind: DTypeName) -> Case:
     def make(b: Builder) -> tuple[Any, dict[str, Any]]:
         x = draw((1, 6, 6, 4))
         weight, bias = b.const(draw((8, 3, 3, 4), 2), kind), b.const(draw((8,), 3), kind)
@@ -64,7 +64,7 @@ def convolved(kind: str) -> Case:
     return make
 
 
-def softmax(kind: str) -> Case:
+def softmax(kind: DTypeName) -> Case:
     def make(b: Builder) -> tuple[Any, dict[str, Any]]:
         x = b.input("x", kind, GRID.shape)
         e = b.exp(b.sub(x, b.reduce_max(x, axis=1)))

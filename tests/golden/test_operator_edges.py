@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from tosa_convert.builder import Builder, Value
+from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 
 Build = Callable[[Builder], Value]
 TABLE = [(entry * 37) % 2000 - 1000 for entry in range(513)]
 
 
-def x(b: Builder, dtype: str, *shape: int, name: str = "x") -> Value:
+def x(b: Builder, dtype: DTypeName, *shape: int, name: str = "x") -> Value:
     return b.input(name, dtype, shape or (40,))
 
 
-def pair(b: Builder, dtype: str) -> tuple[Value, Value]:
+def pair(b: Builder, dtype: DTypeName) -> tuple[Value, Value]:
     return x(b, dtype), x(b, dtype, name="y")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tosa_convert import golden
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, dtype_of
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer.builder import DATA_ALIGN
 from tosa_convert.frontends.tflite.read import read_tflite
@@ -81,7 +81,7 @@ def test_constants_are_aligned_and_read_back() -> None:
 def test_what_tflite_has_not_is_refused(kind: str, keywords: dict[str, str], why: str) -> None:
     build = Builder("main")
     element = keywords.pop("dtype", "INT32" if kind == "CLZ" else "FP32")
-    x = build.input("x", element, (2,))
+    x = build.input("x", dtype_of(element), (2,))
     operands = (x,) if kind == "CLZ" else (x, x)
     build.output(getattr(build, kind.lower())(*operands, **keywords))
     with pytest.raises(TosaConvertError, match=re.escape(f"there is none with {why}")) as raised:

@@ -10,7 +10,7 @@ from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.cli.main import run, verb
 from tosa_convert.golden.backends.tflite_model import pair_with_tflite
 from tosa_convert.graph.model import Graph
@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> str:
     return str(file)
 
 
-def program(inputs: str, outputs: str, locations: str = "", dtype: str = "fp32") -> Graph:
+def program(inputs: str, outputs: str, locations: str = "", dtype: DTypeName = "fp32") -> Graph:
     """Return inputs whose names begin with c or z have another shape, and so have the first outputs."""
     b = Builder()
     values = {

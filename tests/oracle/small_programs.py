@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from tosa_convert.builder import Builder, Value
+from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.graph import Graph
 from tosa_convert.graph.versions import V1_1_DRAFT
 
 #: Element types of TOSA 1.0, and INT64.
-TYPES = (
+TYPES: tuple[DTypeName, ...] = (
     *("bool", "int4", "int8", "int16", "int32", "int48", "int64"),
     *("fp32", "fp16", "bf16", "fp8e4m3", "fp8e5m2"),
 )
@@ -60,7 +60,7 @@ def convolution() -> Graph:
     return b.graph()
 
 
-def identity(kind: str) -> Graph:
+def identity(kind: DTypeName) -> Graph:
     b = Builder("main")
     b.output(b.identity(b.input("x", kind, (1, 8))), name="y")
     return b.graph()

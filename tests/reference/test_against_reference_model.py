@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from golden.model_programs import generate_for_model
 
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.golden.running.programs import Program, input_arrays
 from tosa_convert.golden.running.run_graph import compute, run_program
 from tosa_convert.golden.running.run_options import RunOptions
@@ -159,7 +159,7 @@ def test_the_bounds_at_the_border_are_those_of_the_model(kind: str, local_bound:
     [("conv2d", "FP16", "FP16", 0), ("transpose_conv2d", "FP32", "FP8E5M2", 1)],
 )
 def test_zeros_count_as_much_as_in_the_model(
-    kind: str, dtype: str, of_weight: str, number: float
+    kind: str, dtype: DTypeName, of_weight: DTypeName, number: float
 ) -> None:
     b = Builder("main")
     x = b.input("x", dtype, (1, 1, 1, 1))

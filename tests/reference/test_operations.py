@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from unit.building import counting
 
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, dtype_of
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import OPERATORS, Graph
 from tosa_convert.reference.elementwise import error_function
@@ -31,7 +31,7 @@ def computed(make: Callable[..., Any], *arrays: Any, precision: Any = "own") -> 
     given = [np.asarray(array) for array in arrays]
     b = Builder("main")
     values = [
-        b.input(f"x{index}", NAMES[array.dtype.name], array.shape)
+        b.input(f"x{index}", dtype_of(NAMES[array.dtype.name]), array.shape)
         for index, array in enumerate(given)
     ]
     b.output(make(b, *values), name="y")

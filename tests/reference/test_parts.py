@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tosa_convert import golden
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.graph import OPERATORS
@@ -60,7 +60,7 @@ def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.Monk
 
 
 def test_results_that_are_looked_up_are_those_that_are_computed() -> None:
-    def program(dtype: str, count: int, make: Callable[[Any, Any], Any]) -> Any:
+    def program(dtype: DTypeName, count: int, make: Callable[[Any, Any], Any]) -> Any:
         b = Builder("main")
         b.output(make(b, b.input("x", dtype, (count,))), name="y")
         return b.graph()
@@ -69,7 +69,7 @@ def test_results_that_are_looked_up_are_those_that_are_computed() -> None:
         scale = b.const(np.array([1 << 30], np.int32)), b.const(np.array([33], np.int8))
         return b.rescale(x, *scale, rounding_mode="SINGLE_ROUND", dtype="INT8")
 
-    rows: list[tuple[str, int, Callable[[Any, Any], Any]]] = [
+    rows: list[tuple[DTypeName, int, Callable[[Any, Any], Any]]] = [
         ("INT8", 8, rescale),
         ("FP16", 16, lambda b, x: b.exp(x)),
         ("BF16", 16, lambda b, x: b.sin(x)),
@@ -146,7 +146,7 @@ def transposed(b: Any, x: Any) -> Any:
 SHAPE = (1, 512, 256, 32)
 IMAGES, IMAGE = (256, 128, 128), (1, 2048, 2048)
 EYE = np.eye(2048, dtype=np.int8)[None]
-LARGE: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+LARGE: dict[str, tuple[DTypeName, Callable[[Any, Any], Any]]] = {
     "INT32 ADD": ("INT32", lambda b, x: b.add(x, x)),
     "FP16 EXP": ("FP16", lambda b, x: b.exp(x)),
     "FP32 ERF": ("FP32", lambda b, x: b.erf(x)),
@@ -234,7 +234,7 @@ def matmul_of_blocks(b: Any, x: Any) -> Any:
 
 
 #: Tensors from 64 KiB to 2 MiB: what is computed, its type and shape.
-SMALL: dict[str, tuple[str, tuple[int, ...], Callable[[Any, Any], Any]]] = {
+SMALL: dict[str, tuple[DTypeName, tuple[int, ...], Callable[[Any, Any], Any]]] = {
     "INT8 CONV2D": ("INT8", (1, 64, 64, 32), conv),
     "FP16 CONV2D": ("FP16", (1, 32, 32, 64), conv),
     "CONV2D of a line": ("INT8", (1, 1, 8000, 64), line),
@@ -349,7 +349,7 @@ def test_a_transposed_tensor_is_rescaled_like_a_copy_of_it(shift: int) -> None:
 @pytest.mark.parametrize("name", ["INT8", "FP16", "FP32"])
 @pytest.mark.parametrize("perms", [(0, 1, 3, 2), (0, 3, 2, 1), (3, 2, 0, 1)])
 def test_a_transposed_image_is_averaged_like_a_copy_of_it(
-    name: str, perms: tuple[int, ...]
+    name: DTypeName, perms: tuple[int, ...]
 ) -> None:
     shape = (2, 3, 4, 5)
     turned = tuple(shape[axis] for axis in perms)
@@ -358,7 +358,7 @@ def test_a_transposed_image_is_averaged_like_a_copy_of_it(
         build = Builder("main")
         image = build.input("image", name, shape if is_turned else turned)
         given = build.transpose(image, perms=perms) if is_turned else image
-        kind = "INT32" if name == "INT8" else "FP32"
+        kind: DTypeName = "INT32" if name == "INT8" else "FP32"
         build.output(
             build.avg_pool2d(given, kernel=(2, 1), stride=(1, 1), pad=(1, 0, 0, 0), acc_type=kind)
         )
@@ -405,7 +405,7 @@ def test_depthwise_convolutions_are_exact_in_parts(
 @pytest.mark.parametrize("count", [3, 12, 31, 32, 100])
 @pytest.mark.parametrize("dtype", ["INT8", "INT32", "FP32", "BF16", "BOOL"])
 def test_short_rows_are_reduced_in_words(
-    dtype: str, count: int, monkeypatch: pytest.MonkeyPatch
+    dtype: DTypeName, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts, "_TURNED_BYTES", 700)  # several blocks, and a smaller last one
     draw = np.random.default_rng(count)
@@ -453,7 +453,7 @@ def test_nan_in_a_short_row_is_found_or_passed_over(name: str) -> None:
     ("dtype", "points"), [("INT8", (3, -7)), ("INT16", (0, 0)), ("FP32", (0, 0))]
 )
 def test_products_of_few_rows_are_those_of_many(
-    dtype: str, points: tuple[int, int], rows: int, monkeypatch: pytest.MonkeyPatch
+    dtype: DTypeName, points: tuple[int, int], rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(products, "_BLOCK_BYTES", 1 << 12)
     draw = np.random.default_rng(rows)
@@ -466,8 +466,8 @@ def test_products_of_few_rows_are_those_of_many(
     one[0], two[0] = low, low  # the largest sums
     b = Builder("main")
     values = b.input("a", dtype, one.shape), b.input("b", dtype, two.shape)
-    given = (0.0, 0.0, {"dtype": "FP32"}) if dtype == "FP32" else (*points, {})
-    b.output(b.matmul(*values, *given[:2], **given[2]), name="y")
+    given = (0.0, 0.0, element("FP32")) if dtype == "FP32" else (*points, None)
+    b.output(b.matmul(*values, *given[:2], dtype=given[2]), name="y")
     found = Machine(b.graph()).run({"a": one, "b": two})["y"]
     left, right = (x.astype(np.int64) - p for x, p in zip((one, two), points, strict=True))
     np.testing.assert_array_equal(found, (left @ right).astype(found.dtype))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert import golden
-from tosa_convert.builder import Builder, Value
+from tosa_convert.builder import Builder, Value, dtype_of
 from tosa_convert.graph import (
     Constant,
     Graph,
@@ -123,8 +123,8 @@ def single(
     b = Builder("main")
     names = []
     for number, (element, shape) in enumerate(operands):
-        names.append(b.input(f"x{number}", element, shape).name)
-    b.output(b.input("y", result[0], result[1]))
+        names.append(b.input(f"x{number}", dtype_of(element), shape).name)
+    b.output(b.input("y", dtype_of(result[0]), result[1]))
     graph = b.graph()
     block = graph.main
     block.inputs.remove("y")

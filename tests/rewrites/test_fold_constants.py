@@ -12,7 +12,7 @@ from rewrites.programs import assert_same_bits, program, rewritten, run, special
 from unit.building import op
 
 import tosa_convert as tc
-from tosa_convert.builder import Builder, Value
+from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.graph import Constant, Graph, Tensor, dtype
 from tosa_convert.rewrites.fold_constants import MOST_BYTES
 from tosa_convert.rewrites.table import EXACT
@@ -237,7 +237,7 @@ def test_weights_that_nothing_else_reads_are_transposed_in_a_file() -> None:
 
 
 @pytest.mark.parametrize("element", ["INT4", "INT48", "FP8E4M3", "FP6E2M3", "FP4E2M1"])
-def test_elements_of_every_type_are_moved(element: str) -> None:
+def test_elements_of_every_type_are_moved(element: DTypeName) -> None:
     b = Builder("main")
     b.output(b.const(np.array([[1, 2, 3], [0, 2, 1]]), element, name="c"))
     graph = b.graph()

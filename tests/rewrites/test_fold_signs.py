@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rewrites.programs import assert_same_bits, kinds, program, rewritten, run, special
 
-from tosa_convert.builder import Builder, Value
+from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.graph import dtype
 
 NAME = "fold-signs"
@@ -21,7 +21,7 @@ def rotated(b: Builder, x: Value) -> Value:
     return b.concat([b.negate(other), one], axis=2)
 
 
-def rotary(b: Builder, element: str) -> Value:
+def rotary(b: Builder, element: DTypeName) -> Value:
     x = b.input("x", element, (2, 3, 4))
     sines = b.const(SINES.astype(dtype(element.upper()).numpy), element)
     return b.add(b.mul(x, 0.5), b.mul(sines, rotated(b, x)))
@@ -29,7 +29,7 @@ def rotary(b: Builder, element: str) -> Value:
 
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("element", ["fp32", "fp16", "bf16"])
-def test_a_rotary_embedding_has_no_negation(element: str) -> None:
+def test_a_rotary_embedding_has_no_negation(element: DTypeName) -> None:
     with np.errstate(over="ignore"):
         graph = program(lambda b: rotary(b, element))
         made, report = rewritten(graph, "clean-up")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rewrites.programs import kinds, program, rewritten, run
 
 import tosa_convert as tc
-from tosa_convert.builder import Builder, Value
+from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.graph import Graph
 from tosa_convert.rewrites.table import EXACT
 
@@ -21,7 +21,12 @@ Array = npt.NDArray[np.float32]
 
 
 def scores(
-    b: Builder, *, one: float = 0.6, other: float = 0.7, element: str = "fp32", moved: bool = True
+    b: Builder,
+    *,
+    one: float = 0.6,
+    other: float = 0.7,
+    element: DTypeName = "fp32",
+    moved: bool = True,
 ) -> Value:
     """Return a product of matrices whose operands are scaled, and moved behind that."""
     q, k = (b.input(name, element, (2, 4, 3)) for name in "qk")

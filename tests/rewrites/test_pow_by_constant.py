@@ -5,13 +5,14 @@ import pytest
 from rewrites.programs import SPECIAL, kinds, program, rewritten, run, special
 
 import tosa_convert as tc
+from tosa_convert.builder import DTypeName
 from tosa_convert.graph import Graph
 
 NAME = "pow-by-constant"
 EXPONENTS = (1, 2, 3, 4, 0.5, -0.5, -1, -2)
 
 
-def power(exponent: float, dtype: str = "fp32") -> Graph:
+def power(exponent: float, dtype: DTypeName = "fp32") -> Graph:
     return program(lambda b: b.pow(b.input("x", dtype, (len(SPECIAL),)), exponent))
 
 
@@ -41,7 +42,7 @@ def test_pow_becomes_operators_that_are_defined_for_every_base(
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("exponent", EXPONENTS)
 def test_the_result_is_the_one_of_frameworks(exponent: float, dtype: str) -> None:
-    graph, _ = rewritten(power(exponent, {"float32": "fp32", "float16": "fp16"}[dtype]), NAME)
+    graph, _ = rewritten(power(exponent, "fp16" if dtype == "float16" else "fp32"), NAME)
     x = special(dtype)
     with np.errstate(all="ignore"):
         wide = x.astype(np.float64)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from rewrites.programs import kinds, program, rewritten, run
 
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 
 NAME = "reciprocals"
 
 
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("element", ["fp32", "fp16", "bf16"])
-def test_a_division_by_a_square_root_is_one_operator(element: str) -> None:
+def test_a_division_by_a_square_root_is_one_operator(element: DTypeName) -> None:
     """Numbers of all sizes, zeros and infinity give what the three operators give."""
 
     def build(b: Builder) -> object:

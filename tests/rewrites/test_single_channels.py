@@ -11,7 +11,7 @@ import pytest
 from rewrites.programs import kinds, program, rewritten, run
 
 import tosa_convert as tc
-from tosa_convert.builder import Builder, Value
+from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.rewrites.table import EXACT
 
@@ -45,7 +45,7 @@ def by_channel(
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("element", ["fp32", "int8"])
 @pytest.mark.parametrize("each", [1, 2])
-def test_they_become_a_depthwise_convolution(element: str, each: int) -> None:
+def test_they_become_a_depthwise_convolution(element: DTypeName, each: int) -> None:
     graph = program(
         lambda b: by_channel(b, b.input("x", element, (1, 5, 6, 3)), element=element, each=each)
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rewrites.programs import assert_same_bits, kinds, program, rewritten, run
 
 import tosa_convert as tc
-from tosa_convert.builder import Builder, Value
+from tosa_convert.builder import Builder, Value, dtype_of
 from tosa_convert.graph import Graph
 from tosa_convert.rewrites.fold_constants import MOST_BYTES
 from tosa_convert.rewrites.scales import LEAST_BYTES
@@ -37,7 +37,7 @@ def decoder(weight: Array, ids: int, *, zero_points: tuple[int, int] = (0, 0)) -
         result = {"float16": "fp16", "int8": "int32", "int16": "int48"}.get(
             weight.dtype.name, "fp32"
         )
-        return b.matmul(found, turned, *zero_points, dtype=result)
+        return b.matmul(found, turned, *zero_points, dtype=dtype_of(result))
 
     return program(build)
 

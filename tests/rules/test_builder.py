@@ -6,16 +6,16 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName, dtype_of
 from tosa_convert.builder.calls import APART
-from tosa_convert.graph import Graph, dtype
+from tosa_convert.graph import DTYPES, Graph, dtype
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.qualify.random_graphs.generate import RULES
 
@@ -150,6 +150,13 @@ def test_integers_of_64_bits_are_named_in_each_way(given: Any) -> None:
 @pytest.mark.parametrize("given", [int, float, complex, None])
 def test_types_of_python_have_no_number_of_bits(given: Any) -> None:
     assert refusal(Builder("main").input, "x", given, (2,)).code == "unsupported-dtype"
+
+
+def test_type_checkers_know_every_name_of_an_element_type() -> None:
+    names = {name: row for row in DTYPES for name in (row.name, row.name.lower(), row.mlir)}
+    assert get_args(DTypeName) == tuple(names)
+    assert {name: dtype_of(name) for name in names} == names
+    assert refusal(dtype_of, "fp23").code == "unsupported-dtype"
 
 
 def test_a_choice_of_result_types_is_asked_for() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.builder import Builder, Value
+from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.builder.calls import FUNCTIONS
 from tosa_convert.graph.opset import OPERATORS
 
@@ -38,7 +38,7 @@ def boolean(b: Builder) -> Value:
     return b.input("x", "bool", (2, 3))
 
 
-def scaled(b: Builder, *shape: int, kind: str = "fp8e4m3") -> Value:
+def scaled(b: Builder, *shape: int, kind: DTypeName = "fp8e4m3") -> Value:
     """Block-scaled data."""
     scales = np.ones((*shape[:-1], shape[-1] // 32))
     return b.const(np.ones(shape), kind, scales=scales)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tosa_convert.builder import Builder, Value, Variable
+from tosa_convert.builder import Builder, Value, Variable, dtype_of
 from tosa_convert.graph.dtypes import BlockSize, NanPropagationMode, RoundingMode
 
 
-def values(b: Builder, array: npt.NDArray[np.float32]) -> None:
+def values(b: Builder, array: npt.NDArray[np.float32], name: str) -> None:
     reveal_type(b.input("x", "fp32", (1, 8)))  # reveals Value
     reveal_type(b.const(array))  # reveals Value
     reveal_type(b.const([[1, 2.5]], np.float32, name="c"))  # reveals Value
@@ -23,6 +23,10 @@ def values(b: Builder, array: npt.NDArray[np.float32]) -> None:
     reveal_type(b.output(b.const(array), name="y"))  # reveals None
     reveal_type(b.graph())  # reveals Graph
     b.input("x", "fp32", None, scaled=True)
+    b.input("x", "f32", (1, 8))
+    b.input("x", dtype_of(name), (1, 8))
+    b.input("x", name, (1, 8))  # error: a name that is not checked
+    b.input("x", "fp23", (1, 8))  # error: no such element type
     b.input("x", "fp32")  # error: there must be a shape
     b.input("x", "fp32", (1, 8), True)  # error: options are keywords
     b.input(3, "fp32", (1, 8))  # error: a name is a string
@@ -63,6 +67,8 @@ def operators(b: Builder, x: Value, array: npt.NDArray[np.float32]) -> None:
     b.reshape(x, 8)  # error: sizes are a sequence
     b.max_pool2d(x, kernel=(2, 2), stride=2.0)  # error: strides are a sequence
     b.cast(x, dtype=8)  # error: an element type is not a number
+    b.cast(x, dtype="float")  # error: no such element type
+    b.conv2d(x, array, array, acc_type="f23")  # error: no such element type
     b.abs(x, name=3)  # error: a name is a string
 
 

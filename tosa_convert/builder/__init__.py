@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tosa_convert.builder.values import Value, Variable
+from tosa_convert.builder.values import DTypeName, Value, Variable, dtype_of
 
 if TYPE_CHECKING:
     from tosa_convert.builder.builder import Builder
 
-__all__ = ["Builder", "Value", "Variable"]
+__all__ = ["Builder", "DTypeName", "Value", "Variable", "dtype_of"]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from inspect import Parameter
 from operator import index
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,17 @@ from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperandSpec,
 from tosa_convert.records import dataclass
 from tosa_convert.rules.values import ShapeType, Size, TensorType, ValueType
 
+#: The names of element types, for type checkers: in TOSA, in lower case, and in MLIR.
+DTypeName = Literal[
+    "BOOL", "bool", "i1", "INT4", "int4", "i4", "INT8", "int8", "i8", "INT16", "int16", "i16",
+    "INT32", "int32", "i32", "INT48", "int48", "i48", "FP32", "fp32", "f32", "FP16", "fp16", "f16",
+    "BF16", "bf16", "FP8E4M3", "fp8e4m3", "f8E4M3FN", "FP8E5M2", "fp8e5m2", "f8E5M2",
+    "FP6E2M3", "fp6e2m3", "f6E2M3FN", "FP6E3M2", "fp6e3m2", "f6E3M2FN",
+    "FP4E2M1", "fp4e2m1", "f4E2M1FN", "FP8UE8M0", "fp8ue8m0", "f8E8M0FNU",
+    "INT64", "int64", "i64", "MXINT8", "mxint8", "!tosa.mxint8"
+]  # fmt: skip
 #: An element type as users give it: "FP32", "fp32", "f32", np.float32, or a `DType`.
-DTypeLike = str | DType | np.dtype[Any] | type[Any]
+DTypeLike = DTypeName | DType | np.dtype[Any] | type[Any]
 #: One or several numbers.
 Data = npt.NDArray[Any] | Sequence[Any] | float
 
@@ -93,8 +102,11 @@ class Variable:
         return f"Variable({self.name}: {self.type})"
 
 
-def dtype_of(given: DTypeLike) -> DType:
-    """Return the element type that a user names.
+def dtype_of(given: DTypeLike | str) -> DType:
+    """Return the element type that a user names; of a computed name too, which it checks.
+
+    Raises:
+        TosaConvertError: "unsupported-dtype".
 
     Example:
         >>> dtype_of("fp32"), dtype_of("i8"), dtype_of(np.int32)

@@ -169,7 +169,14 @@ def _with_factory(model: Recognised, options: FrontendOptions, folder: Path) -> 
     """Return a model of a library as one that a Python file makes; other models as they are."""
     if model.library:
         shapes = numeric_shapes(options.read.input_shapes)
-        return write_factory(model, shapes, folder, random_weights=options.random_weights)
+        allowed = options.read.limits.converter_memory
+        return write_factory(
+            model,
+            shapes,
+            folder,
+            random_weights=options.random_weights,
+            memory=0 if allowed == DEFAULT_LIMITS.converter_memory else allowed,
+        )
     if options.random_weights:
         message = "the option --random-weights is for models that are named by their library"
         hint = f"such as timm:resnet50; libraries: {', '.join(LIBRARIES)}"
@@ -316,12 +323,17 @@ from tosa_convert.frontends.named.from_{library} import make_model
 from tosa_convert.frontends.named.wanted import Wanted
 
 def {member}():
-    return make_model(Wanted({library!r}, {name!r}, {shapes!r}, {random_weights!r}))
+    return make_model(Wanted({library!r}, {name!r}, {shapes!r}, {random_weights!r}, {memory!r}))
 """
 
 
 def write_factory(
-    model: Recognised, shapes: Mapping[str, tuple[int, ...]], folder: Path, *, random_weights: bool
+    model: Recognised,
+    shapes: Mapping[str, tuple[int, ...]],
+    folder: Path,
+    *,
+    random_weights: bool,
+    memory: int = 0,
 ) -> Recognised:
     """Write the file into a folder; return the model as one that it makes."""
     path = folder / f"{model.library}_model.py"
@@ -331,6 +343,7 @@ def write_factory(
         name=model.path,
         shapes=dict(shapes),
         random_weights=random_weights,
+        memory=memory,
     )
     path.write_text(import_of_this_package() + code, encoding="utf-8")
     return model._replace(path=str(path), member=_MEMBER)

@@ -10,13 +10,13 @@ import numpy as np
 from golden.fault_bench.fault import Change, Fault, FaultyMachine, at_target, faulty
 from golden.fault_bench.programs import FLOATS, in_type, instead, of_operands
 
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph import Graph, Operator
 
 #: Adds what decides, and operators after it.
 Decide = Callable[[Builder, Any], Any]
-SUMS: Final = {"FP16": "fp16"}
+SUMS: Final[dict[str, DTypeName]] = {"FP16": "fp16"}
 
 
 def _weights(size: int, columns: int) -> Array:
@@ -24,19 +24,21 @@ def _weights(size: int, columns: int) -> Array:
     return numbers
 
 
-def behind_product(dtype: str, decide: Decide, columns: int = 12, scale: float = 1.0) -> Graph:
+def behind_product(
+    dtype: DTypeName, decide: Decide, columns: int = 12, scale: float = 1.0
+) -> Graph:
     """Return x -> a product of matrices -> an operator that decides."""
     b = Builder("behind_product")
     x = b.input("x", dtype, (1, 16, 8))
-    weight = b.const(_weights(8, columns) * scale, dtype.lower())
+    weight = b.const(_weights(8, columns) * scale, dtype)
     y = b.matmul(x, weight, dtype=SUMS.get(dtype))
     if y.dtype.name != dtype and dtype in FLOATS:
-        y = b.cast(y, dtype=dtype.lower())
+        y = b.cast(y, dtype=dtype)
     b.output(decide(b, y), name="y")
     return b.graph()
 
 
-def behind_softmax(dtype: str, decide: Decide) -> Graph:
+def behind_softmax(dtype: DTypeName, decide: Decide) -> Graph:
     """Return x -> a softmax -> an operator that decides."""
     b = Builder("behind_softmax")
     x = b.mul(b.input("x", dtype, (1, 16, 12)), 3.0)
@@ -50,7 +52,7 @@ def of_each(
     kind: str,
     decide: Decide,
     change: Change | Callable[[], FaultyMachine],
-    dtypes: tuple[str, ...] = FLOATS,
+    dtypes: tuple[DTypeName, ...] = FLOATS,
     *,
     softmax: bool = False,
     **sizes: Any,
@@ -230,7 +232,7 @@ def comparisons() -> Iterator[Fault]:
 # -- casts ------------------------------------------------------------------------------------------
 
 
-def quantize(dtype: str, b: Builder, x: Any) -> Any:
+def quantize(dtype: DTypeName, b: Builder, x: Any) -> Any:
     """Return a cast to integers."""
     with at_target(b):
         y = b.cast(x, dtype=dtype)

@@ -19,7 +19,7 @@ from golden.fault_bench.programs import (
 )
 from golden.fault_bench.programs import rows as _rows
 
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.graph.dtypes import NanPropagationMode, RoundingMode
 from tosa_convert.reference.call import Array
 
@@ -444,7 +444,7 @@ def indices() -> Iterator[Fault]:
         )
 
 
-def gathered(dtype: str, rows_: int) -> Any:
+def gathered(dtype: DTypeName, rows_: int) -> Any:
     """Return a program that gathers rows."""
     b = Builder("gathered")
     x, i = b.input("x", dtype, (2, rows_, 3)), b.input("i", "int32", (2, 5))

@@ -11,14 +11,14 @@ from golden.fault_bench.fault import Fault, at_target, faulty
 from golden.fault_bench.programs import FLOATS, instead, of_operands, place, with_attributes
 from golden.fault_bench.programs import rows as _rows
 
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph import Graph
 
 rows = partial(_rows, family="structure")
 BOTH: Final = ("", "behind")
-SOME: Final = ("FP32", "FP16", "BF16", "INT32")
-MOVED: Final = ("FP32", "FP16", "BF16", "INT8", "INT16", "INT32")
+SOME: Final[tuple[DTypeName, ...]] = ("FP32", "FP16", "BF16", "INT32")
+MOVED: Final[tuple[DTypeName, ...]] = ("FP32", "FP16", "BF16", "INT8", "INT16", "INT32")
 
 
 def _first_batch(x: Any, w: Any, *zp: Any) -> list[Any]:
@@ -87,7 +87,7 @@ def movement() -> Iterator[Fault]:
     )
     yield from rows(
         "broadcast along the wrong axis",
-        make=lambda b, x: b.add(x, b.const([[1, 2, 3, 4]], x.dtype.name.lower())),
+        make=lambda b, x: b.add(x, b.const([[1, 2, 3, 4]], x.dtype)),
         change=instead(lambda r, x, y: x + y.T),
         dtypes=SOME,
         shape=(4, 4),
@@ -172,11 +172,11 @@ def _padded_with_zero(r: Array, x: Array, w: Array, *more: Array) -> Any:
     return result + np.array([1, 2])
 
 
-def attention(dtype: str) -> Graph:
+def attention(dtype: DTypeName) -> Graph:
     """Return an attention with a causal mask: 2 heads, 6 queries and keys of 4 elements."""
     b = Builder("attention")
     q, k, v = (b.input(name, dtype, (2, 6, 4)) for name in "qkv")
-    kind = {"FP16": "fp16"}.get(dtype)
+    kind: DTypeName | None = "fp16" if dtype == "FP16" else None
 
     def at(name: str, value: Callable[[], Any]) -> Any:
         with at_target(b, place(name)):
@@ -188,7 +188,7 @@ def attention(dtype: str) -> Graph:
         scores = b.cast(scores, dtype="bf16")
     scores = at("scale", lambda: b.mul(scores, 0.5))
     mask = np.where(np.tril(np.ones((6, 6))), 0.0, -10000.0)[None]
-    scores = at("mask", lambda: b.add(scores, b.const(mask, dtype.lower())))
+    scores = at("mask", lambda: b.add(scores, b.const(mask, dtype)))
     most = at("most", lambda: b.reduce_max(scores, axis=2))
     shares = at("exp", lambda: b.exp(b.sub(scores, most)))
     total = at("total", lambda: b.reduce_sum(shares, axis=2))

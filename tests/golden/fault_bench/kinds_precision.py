@@ -20,7 +20,7 @@ from golden.fault_bench.programs import (
 )
 from golden.fault_bench.programs import rows as _rows
 
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.graph import Graph
 from tosa_convert.reference.call import Array
 
@@ -28,7 +28,15 @@ rows = partial(_rows, family="precision")
 BOTH: Final = ("", "behind")
 #: Element types of products, and of their sums if there is a choice.
 SUMS: Final = {"FP16": "fp16", "FP8E4M3": "fp32", "FP8E5M2": "fp32"}
-PRODUCTS: Final = ("FP32", "FP16", "BF16", "INT8", "INT16", "FP8E4M3", "FP8E5M2")
+PRODUCTS: Final[tuple[DTypeName, ...]] = (
+    "FP32",
+    "FP16",
+    "BF16",
+    "INT8",
+    "INT16",
+    "FP8E4M3",
+    "FP8E5M2",
+)
 
 
 def _numbers(*shape: int) -> Array:
@@ -59,7 +67,7 @@ def convolve(b: Any, x: Any) -> Any:
     return b.conv2d(x, weight, bias, acc_type=_accumulator(name), dtype=kind)
 
 
-def _accumulator(dtype: str) -> str | None:
+def _accumulator(dtype: str) -> DTypeName | None:
     """Return the type in which floating point is added where there is a choice."""
     return "fp16" if dtype.startswith("FP8") else "fp32" if dtype in FLOATS else None
 
@@ -351,7 +359,7 @@ def functions() -> Iterator[Fault]:
         )
 
 
-def product_and_sum(dtype: str) -> Graph:
+def product_and_sum(dtype: DTypeName) -> Graph:
     """Return a program that adds to a product."""
     b = Builder("product_and_sum")
     x, y = b.input("x", dtype, (4, 8)), b.input("y", dtype, (4, 8))
@@ -363,7 +371,7 @@ def product_and_sum(dtype: str) -> Graph:
     return b.graph()
 
 
-def variance(dtype: str) -> Graph:
+def variance(dtype: DTypeName) -> Graph:
     """Return a program that computes the variance of rows with a large mean."""
     b = Builder("variance")
     x = b.add(b.input("x", dtype, (4, 16)), {"FP32": 500.0, "FP16": 8.0, "BF16": 4.0}[dtype])
@@ -421,14 +429,14 @@ def fusions() -> Iterator[Fault]:
         )
 
 
-def block_products(dtype: str) -> Graph:
+def block_products(dtype: DTypeName) -> Graph:
     """Return a product of block-scaled matrices, the first of which is made when the program runs."""
     b = Builder("block_products")
     x = b.input("x", "FP32", (1, 4, 64))
     x = b.mul(x, np.repeat(np.array([1, 8], np.float32), 32).reshape(1, 1, 64))
     with at_target(b, place("cast")):
-        data, scale = b.cast_to_block_scaled(x, dtype=[dtype.lower(), "fp8ue8m0"])
-    weight = b.const(_numbers(1, 4, 64), dtype.lower())
+        data, scale = b.cast_to_block_scaled(x, dtype=[dtype, "fp8ue8m0"])
+    weight = b.const(_numbers(1, 4, 64), dtype)
     scales_ = b.const(np.array([[[2, 1], [1, 0.5], [4, 1], [1, 2]]]), "fp8ue8m0")
     with at_target(b):
         y = b.matmul_t_block_scaled(data, scale, weight, scales_)
@@ -436,12 +444,12 @@ def block_products(dtype: str) -> Graph:
     return b.graph()
 
 
-def given_blocks(dtype: str) -> Graph:
+def given_blocks(dtype: DTypeName) -> Graph:
     """Return a product of block-scaled matrices, the first of which is given."""
     b = Builder("given_blocks")
-    data = b.input("x", dtype.lower(), (1, 4, 64))
+    data = b.input("x", dtype, (1, 4, 64))
     scale = b.input("s", "fp8ue8m0", (1, 4, 2))
-    weight = b.const(_numbers(1, 4, 64), dtype.lower())
+    weight = b.const(_numbers(1, 4, 64), dtype)
     scales_ = b.const(np.array([[[2, 1], [1, 0.5], [4, 1], [1, 2]]]), "fp8ue8m0")
     with at_target(b):
         y = b.matmul_t_block_scaled(data, scale, weight, scales_)

@@ -18,7 +18,7 @@ from golden.fault_bench.programs import (
 )
 from golden.fault_bench.programs import rows as _rows
 
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.running.programs import variables_of, with_variables
 from tosa_convert.graph import Block, Graph, Operator, Region
@@ -26,8 +26,9 @@ from tosa_convert.graph.opset import VARIABLE_WRITE
 
 rows = partial(_rows, family="structure")
 BOTH: Final = ("", "behind")
-SOME: Final = ("FP32", "FP16", "BF16", "INT32")
-MOVED: Final = ("FP32", "FP16", "BF16", "INT8", "INT16", "INT32")
+SOME: Final[tuple[DTypeName, ...]] = ("FP32", "FP16", "BF16", "INT32")
+MOVED: Final[tuple[DTypeName, ...]] = ("FP32", "FP16", "BF16", "INT8", "INT16", "INT32")
+LOOPED: Final[tuple[DTypeName, ...]] = ("FP32", "FP16", "INT32")
 FIRST, SECOND, LAST = place("first"), place("second"), place("last")
 
 
@@ -41,7 +42,7 @@ def fault(kind: str, dtype: str, program: Any, backend: Any, **more: Any) -> Fau
 # -- control flow -----------------------------------------------------------------------------------
 
 
-def branches(dtype: str) -> Graph:
+def branches(dtype: DTypeName) -> Graph:
     """Return a program with a branch that depends on an input."""
     b = Builder("branches")
     x, c = b.input("x", dtype, (4, 8)), b.input("c", "int32", ())
@@ -60,7 +61,7 @@ def _add(number: int) -> Callable[[Builder, Any], Any]:
     return body
 
 
-def loops(dtype: str, turns: int = 3) -> Graph:
+def loops(dtype: DTypeName, turns: int = 3) -> Graph:
     """Return a program with a loop that exchanges two values and adds to one."""
     b = Builder("loops")
     x, z = b.input("x", dtype, (4, 8)), b.input("z", dtype, (4, 8))
@@ -127,7 +128,7 @@ def control_flow() -> Iterator[Fault]:
         ):
             backend = partial(WrongCondition, truth)
             yield fault(kind, dtype, partial(branches, dtype), backend)
-    for dtype in ("FP32", "FP16", "INT32"):
+    for dtype in LOOPED:
         for kind, truth, turns in (
             ("a loop ends one iteration early", lambda is_true, turn: is_true and turn < 2, 3),
             ("a loop runs once more", lambda is_true, turn: turn < 4, 3),
@@ -145,7 +146,7 @@ def control_flow() -> Iterator[Fault]:
 # -- states and memory ------------------------------------------------------------------------------
 
 
-def counted(dtype: str) -> Graph:
+def counted(dtype: DTypeName) -> Graph:
     """Return a program that adds to a state, and returns what it was."""
     b = Builder("counted")
     x, state = b.input("x", dtype, (2, 4)), b.variable("state", dtype, (2, 4), initial=1)
@@ -239,7 +240,7 @@ class SharesOutputs(FaultyMachine):
         return outputs
 
 
-def two_outputs(dtype: str) -> Graph:
+def two_outputs(dtype: DTypeName) -> Graph:
     """Return a program with two outputs of one type."""
     b = Builder("two_outputs")
     x = b.input("x", dtype, (4, 8))
@@ -254,7 +255,7 @@ def two_outputs(dtype: str) -> Graph:
     return b.graph()
 
 
-def residual(dtype: str) -> Graph:
+def residual(dtype: DTypeName) -> Graph:
     """Return a program that adds what comes before a clamp to what comes after it."""
     b = Builder("residual")
     x = b.input("x", dtype, (4, 8))
@@ -271,7 +272,7 @@ def _clobbered(at: At, results: list[Value]) -> list[Value]:
     return at.again([at.operands[1], at.operands[1]])
 
 
-def similar(dtype: str) -> Graph:
+def similar(dtype: DTypeName) -> Graph:
     """Return a program with two operators that differ in an attribute only."""
     b = Builder("similar")
     x = b.input("x", dtype, (4, 4))
@@ -298,7 +299,7 @@ class MergesSimilar(FaultyMachine):
 
 def memory() -> Iterator[Fault]:
     """States, buffers and runs."""
-    for dtype in ("FP32", "FP16", "INT32"):
+    for dtype in LOOPED:
         program = partial(counted, dtype)
         places = (FIRST, SECOND)
         yield fault("states stay from run to run", dtype, program, KeepsStates, location=places)

@@ -19,14 +19,14 @@ from golden.fault_bench.fault import (
     faulty,
 )
 
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName, dtype_of
 from tosa_convert.builder import Value as Operand
 from tosa_convert.golden.running.programs import input_slots, random_inputs
 from tosa_convert.graph import Graph
 from tosa_convert.reference.call import Array, is_float
 
-FLOATS: Final = ("FP32", "FP16", "BF16")
-INTEGERS: Final = ("INT8", "INT16", "INT32")
+FLOATS: Final[tuple[DTypeName, ...]] = ("FP32", "FP16", "BF16")
+INTEGERS: Final[tuple[DTypeName, ...]] = ("INT8", "INT16", "INT32")
 #: Adds the operator that is to be wrong.
 Make = Callable[[Builder, Operand], Operand]
 #: Numbers that the first elements of an input get.
@@ -39,11 +39,11 @@ def program_of(dtype: str, shape: tuple[int, ...], make: Make, before: str = "")
     before: "behind" puts an inexact operator, or another input for integers, before it.
     """
     b = Builder("program")
-    x = b.input("x", dtype, shape)
+    x = b.input("x", dtype_of(dtype), shape)
     if before == "behind" and x.dtype.is_float:
         x = b.mul(x, 0.75)
     elif before == "behind":
-        x = b.bitwise_xor(x, b.input("z", dtype, shape))
+        x = b.bitwise_xor(x, b.input("z", x.dtype, shape))
     with at_target(b):
         y = make(b, x)
     b.output(finished(b, y), name="y")

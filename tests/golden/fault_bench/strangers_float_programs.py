@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from golden.fault_bench.fault import TARGET
 
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.graph import Graph, dtype
 
 
@@ -34,7 +34,7 @@ def weights(element: str, seed: int, *shape: int, scale: float = 0.5) -> Any:
     return found.astype(dtype(element).numpy)
 
 
-def product(b: Builder, element: str, left: Any, right: Any) -> Any:
+def product(b: Builder, element: DTypeName, left: Any, right: Any) -> Any:
     """Return a product of matrices that is added in FP32 and rounded to the element type."""
     found = b.matmul(left, right, dtype="FP32")
     return found if element == "FP32" else b.cast(found, dtype=element)
@@ -47,7 +47,7 @@ def softmax(b: Builder, x: Any) -> Any:
     return b.mul(exponents, b.reciprocal(b.reduce_sum(exponents, axis=axis)))
 
 
-def conv_block(element: str) -> Graph:
+def conv_block(element: DTypeName) -> Graph:
     """Build a strided convolution, a scale for each channel, ReLU6, pooling and a classifier."""
     b = Builder("conv_block")
     x = b.input("x", element, (2, 7, 8, 4))
@@ -77,7 +77,7 @@ def conv_block(element: str) -> Graph:
     return finished(b)
 
 
-def attention(element: str) -> Graph:
+def attention(element: DTypeName) -> Graph:
     """Build an attention of 6 queries to 7 keys, with a residual."""
     b = Builder("attention")
     q, k, v = (b.input(n, element, (2, count, 8)) for n, count in (("q", 6), ("k", 7), ("v", 7)))
@@ -89,7 +89,7 @@ def attention(element: str) -> Graph:
     return finished(b)
 
 
-def lstm(element: str) -> Graph:
+def lstm(element: DTypeName) -> Graph:
     """Build an LSTM cell whose states are variables."""
     b = Builder("lstm")
     x = b.input("x", element, (1, 2, 6))
@@ -110,7 +110,7 @@ def lstm(element: str) -> Graph:
     return finished(b)
 
 
-def layer_norm(element: str) -> Graph:
+def layer_norm(element: DTypeName) -> Graph:
     """Build a layer norm, GELU by the error function, and a projection."""
     b = Builder("layer_norm")
     x = b.input("x", element, (4, 12))
@@ -125,7 +125,7 @@ def layer_norm(element: str) -> Graph:
     return finished(b)
 
 
-def classifier(element: str) -> Graph:
+def classifier(element: DTypeName) -> Graph:
     """Build a softmax, the best class of each row, and the embedding of that class."""
     b = Builder("classifier")
     x = b.input("x", element, (1, 5, 8))
@@ -140,7 +140,7 @@ def classifier(element: str) -> Graph:
     return finished(b)
 
 
-def detector(element: str) -> Graph:
+def detector(element: DTypeName) -> Graph:
     """Build a detection head: scores, the class of each box, and boxes above a threshold."""
     b = Builder("detector")
     x = b.input("scores", element, (2, 6, 5))
@@ -157,7 +157,7 @@ def detector(element: str) -> Graph:
     return finished(b)
 
 
-def parts(element: str) -> Graph:
+def parts(element: DTypeName) -> Graph:
     """Build sums over a concatenation of parts of different magnitude."""
     b = Builder("parts")
     x = b.input("x", element, (1, 4, 24))
@@ -170,7 +170,7 @@ def parts(element: str) -> Graph:
     return finished(b)
 
 
-def decoder(element: str) -> Graph:
+def decoder(element: DTypeName) -> Graph:
     """Build an upsampling decoder: resizes, a transposed convolution and a skip connection."""
     b = Builder("decoder")
     x = b.input("x", element, (1, 4, 5, 3))
@@ -192,7 +192,7 @@ def decoder(element: str) -> Graph:
     return finished(b)
 
 
-def activations(element: str) -> Graph:
+def activations(element: DTypeName) -> Graph:
     """Build activations and encodings: SiLU, softplus, powers, sines of positions."""
     b = Builder("activations")
     x = b.input("x", element, (3, 16))
@@ -208,7 +208,7 @@ def activations(element: str) -> Graph:
     return finished(b)
 
 
-def quantiser(element: str) -> Graph:
+def quantiser(element: DTypeName) -> Graph:
     """Build a quantisation of floating point to INT8, a table, and back."""
     b = Builder("quantiser")
     x = b.input("x", element, (3, 20))
@@ -220,7 +220,7 @@ def quantiser(element: str) -> Graph:
     return finished(b)
 
 
-def newton(element: str) -> Graph:
+def newton(element: DTypeName) -> Graph:
     """Build a square root by Newton's iteration in a loop, which a branch scales."""
     b = Builder("newton")
     x = b.input("x", element, (1, 6))
@@ -249,7 +249,7 @@ def newton(element: str) -> Graph:
     return finished(b)
 
 
-def layout(element: str) -> Graph:
+def layout(element: DTypeName) -> Graph:
     """Build changes of layout: window partition, padding, tiles and a reversed sequence."""
     b = Builder("layout")
     x = b.input("x", element, (2, 4, 6, 3))
@@ -269,7 +269,7 @@ def layout(element: str) -> Graph:
     return finished(b)
 
 
-def spectrum(element: str) -> Graph:
+def spectrum(element: DTypeName) -> Graph:
     """Build the power spectrum of a windowed frame, and its inverse."""
     b = Builder("spectrum")
     x = b.input("x", element, (1, 4, 8))
@@ -280,7 +280,7 @@ def spectrum(element: str) -> Graph:
     return finished(b)
 
 
-def merges(element: str) -> Graph:
+def merges(element: DTypeName) -> Graph:
     """Build an addition along each of two axes of one size, as of a bias and of a position."""
     b = Builder("merges")
     x = b.input("x", element, (2, 5, 5))
@@ -293,7 +293,7 @@ def merges(element: str) -> Graph:
     return finished(b)
 
 
-def clipping(element: str) -> Graph:
+def clipping(element: DTypeName) -> Graph:
     """Build a clipping to limits that are data, a gate, and the extremes of each row."""
     b = Builder("clipping")
     x, low, high = (b.input(name, element, (1, 6, 5)) for name in ("x", "low", "high"))
@@ -304,7 +304,7 @@ def clipping(element: str) -> Graph:
     return finished(b)
 
 
-def signed_zeros(element: str) -> Graph:
+def signed_zeros(element: DTypeName) -> Graph:
     """Build a gate of reciprocals, in which -0 comes from a product."""
     b = Builder("signed_zeros")
     x = b.input("x", element, (3, 12))
@@ -313,7 +313,7 @@ def signed_zeros(element: str) -> Graph:
     return finished(b)
 
 
-def counted(element: str) -> Graph:
+def counted(element: DTypeName) -> Graph:
     """Build a quantisation whose integers are added."""
     b = Builder("counted")
     x = b.input("x", element, (4, 6))
@@ -322,7 +322,7 @@ def counted(element: str) -> Graph:
     return finished(b)
 
 
-def mixed(element: str) -> Graph:
+def mixed(element: DTypeName) -> Graph:
     """Build a dense layer of mixed precision, whose sums and bias are FP32."""
     b = Builder("mixed")
     x = b.input("x", element, (1, 3, 64))

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from golden.fault_bench.strangers_float_programs import finished, weights
 
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.graph import Graph, dtype
 
 #: The zero point of activations: INT8 alone has one.
@@ -22,7 +22,7 @@ def whole(element: str, seed: int, *shape: int, low: int = -99, high: int = 100)
     return found.astype(dtype(element).numpy)
 
 
-def _narrowed(b: Builder, y: Any, element: str, seed: int, more: int = 0) -> Any:
+def _narrowed(b: Builder, y: Any, element: DTypeName, seed: int, more: int = 0) -> Any:
     """Return accumulators rescaled with a multiplier and a shift for each channel."""
     count = y.shape[-1]
     is_wide = element == "INT16"
@@ -47,12 +47,12 @@ def _narrowed(b: Builder, y: Any, element: str, seed: int, more: int = 0) -> Any
     )
 
 
-def quantised_conv(element: str, weight: str = "INT8") -> Graph:
+def quantised_conv(element: DTypeName, weight: str = "INT8") -> Graph:
     """Build a quantised convolution, a depthwise one, pooling, and a classifier with its class."""
     b = Builder("quantised_conv")
     point = _POINT[element]
     x = b.input("x", element, (2, 5, 6, 4))
-    bias = "INT48" if element == "INT16" else "INT32"
+    bias: DTypeName = "INT48" if element == "INT16" else "INT32"
 
     def constant(seed: int, *shape: int) -> Any:
         limit = 7 if weight == "INT4" else 127
@@ -86,7 +86,7 @@ def dtype_limit(element: str) -> int:
     return (1 << (dtype(element).bits - 1)) - 1
 
 
-def quantised_dense(element: str) -> Graph:
+def quantised_dense(element: DTypeName) -> Graph:
     """Build two quantised matrix products with a negation between them."""
     b = Builder("quantised_dense")
     point = _POINT[element]
@@ -100,7 +100,7 @@ def quantised_dense(element: str) -> Graph:
     return finished(b)
 
 
-def quantised_residual(element: str, rounding: str = "SINGLE_ROUND") -> Graph:
+def quantised_residual(element: DTypeName, rounding: str = "SINGLE_ROUND") -> Graph:
     """Build a residual block: two branches are brought to one scale in INT32, added and rescaled."""
     b = Builder("quantised_residual")
     point = _POINT[element]
@@ -128,7 +128,7 @@ def unsigned_chain() -> Graph:
     return finished(b)
 
 
-def tables(element: str) -> Graph:
+def tables(element: DTypeName) -> Graph:
     """Build a quantised activation by a table, between rescales."""
     b = Builder("tables")
     x = b.input("x", element, (4, 24))
@@ -160,7 +160,7 @@ def integer_softmax() -> Graph:
     return finished(b)
 
 
-def shifts(element: str) -> Graph:
+def shifts(element: DTypeName) -> Graph:
     """Build shifts whose amounts are data, from 0 to the greatest."""
     b = Builder("shifts")
     x = b.input("x", element, (2, 24))
@@ -206,7 +206,7 @@ def masks() -> Graph:
     return finished(b)
 
 
-def counter(element: str = "INT32") -> Graph:
+def counter(element: DTypeName = "INT32") -> Graph:
     """Build a loop that doubles until a bound, and a branch on its result."""
     b = Builder("counter")
     x = b.input("x", element, (1, 4))
@@ -227,7 +227,7 @@ def counter(element: str = "INT32") -> Graph:
     return finished(b)
 
 
-def cache(element: str) -> Graph:
+def cache(element: DTypeName) -> Graph:
     """Build a cache of keys that a step shifts and appends to, with a counter."""
     b = Builder("cache")
     x = b.input("x", element, (1, 1, 4))
@@ -245,7 +245,7 @@ def cache(element: str) -> Graph:
     return finished(b)
 
 
-def eights(element: str) -> Graph:
+def eights(element: DTypeName) -> Graph:
     """Build a product of FP8 operands, which are quantised from FP32 and laid out anew."""
     b = Builder("eights")
     x = b.input("x", "FP32", (1, 4, 21))
@@ -260,7 +260,7 @@ def eights(element: str) -> Graph:
     return finished(b)
 
 
-def blocks(element: str) -> Graph:
+def blocks(element: DTypeName) -> Graph:
     """Build a product of block-scaled operands, and a round trip of the activations."""
     b = Builder("blocks")
     x = b.input("x", "FP32", (1, 3, 96))

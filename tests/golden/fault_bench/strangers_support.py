@@ -19,6 +19,7 @@ import numpy.typing as npt
 from golden.fault_bench.fault import At, Change, Fault, FaultyMachine, Inputs, Value, faulty
 from golden.fault_bench.strangers_float_programs import place
 
+from tosa_convert.builder import DTypeName
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.reference.call import is_float
@@ -29,7 +30,7 @@ Array: TypeAlias = npt.NDArray[Any]
 Program = tuple[Callable[..., Graph], tuple[str, ...]]
 Results = list[Array]
 
-FLOATS: Final = ("FP32", "FP16", "BF16")
+FLOATS: Final[tuple[DTypeName, ...]] = ("FP32", "FP16", "BF16")
 QUANTISED: Final = ("INT8", "INT16")
 #: How often inputs of each style are tried for a witness.
 _TRIES: Final = 20

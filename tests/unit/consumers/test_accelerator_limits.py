@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tosa_convert.builder import Builder, Value
+from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.consumers.doctor import StoredProgram, diagnose
 
 Build = Callable[[Builder], Value]
 
 
-def x(b: Builder, *shape: int, dtype: str = "int8") -> Value:
+def x(b: Builder, *shape: int, dtype: DTypeName = "int8") -> Value:
     return b.input("x", dtype, shape)
 
 
@@ -22,7 +22,7 @@ def argmax(*shape: int, axis: int) -> Build:
     return lambda b: b.argmax(x(b, *shape), axis=axis, dtype="int32")
 
 
-def reverse(*shape: int, axis: int, dtype: str = "int8") -> Build:
+def reverse(*shape: int, axis: int, dtype: DTypeName = "int8") -> Build:
     return lambda b: b.reverse(x(b, *shape, dtype=dtype), axis=axis)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.process.request import STATE_FILE, Interface, State
 from tosa_convert.frontends.read_result import with_states
@@ -18,7 +18,7 @@ from tosa_convert.frontends.read_result import with_states
 COUNT = State(name="count", argument=0, result=1, array="s0")
 
 
-def counting(dtype: str = "int32") -> tc.Graph:
+def counting(dtype: DTypeName = "int32") -> tc.Graph:
     """Make a program (count, x) -> (count + x, new count)."""
     b = Builder("counting")
     count, x = b.input("old", dtype, (2,)), b.input("x", dtype, (2,))

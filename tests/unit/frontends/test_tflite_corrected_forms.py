@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.builder.values import Value
 from tosa_convert.errors import fail
 from tosa_convert.frontends.tflite.complete import (
@@ -42,7 +42,7 @@ def graph_of(build: Build) -> tc.Graph:
     return b.graph()
 
 
-def rescaled(b: Builder, x: Value, dtype: str, **more: Any) -> Value:
+def rescaled(b: Builder, x: Value, dtype: DTypeName, **more: Any) -> Value:
     """Return a value times 1/2."""
     scale32 = more.pop("scale32", True)
     channels = more.pop("channels", 1)
@@ -53,7 +53,7 @@ def rescaled(b: Builder, x: Value, dtype: str, **more: Any) -> Value:
     )
 
 
-def resized(b: Builder, x: Value, dtype: str) -> Value:
+def resized(b: Builder, x: Value, dtype: DTypeName) -> Value:
     return b.resize(x, [4, 2, 4, 2], [0, 0], [2, 2], mode="BILINEAR", dtype=dtype)
 
 
@@ -72,7 +72,7 @@ def two_results(b: Builder) -> list[Value]:
     return [b.floor(x), b.ceil(x)]
 
 
-def scattered(dtype: str, number: int | None) -> Build:
+def scattered(dtype: DTypeName, number: int | None) -> Build:
     def build(b: Builder) -> Value:
         shape = (1, 4, 1)
         whole = (
@@ -335,7 +335,7 @@ def test_corrections_of_one_operator_follow_one_another() -> None:
     ],
 )
 def test_ends_of_wide_unsigned_integers_keep_their_bits(
-    given: str, result: str, flag: str, is_kept: bool
+    given: DTypeName, result: DTypeName, flag: str, is_kept: bool
 ) -> None:
     graph = graph_of(lambda b: rescaled(b, b.input("x", given, (2,)), result))
     operator = graph.main.operators[-1]

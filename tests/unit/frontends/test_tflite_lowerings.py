@@ -13,7 +13,7 @@ from frontends.tflite_operators.cells import both_lstms, lstm, rnn, svdf
 from frontends.tflite_operators.programs import Program
 
 import tosa_convert as tc
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, dtype_of
 from tosa_convert.builder.values import Value
 from tosa_convert.frontends.tflite.lowerings import sequences
 from tosa_convert.frontends.tflite.lowerings.arithmetic import (
@@ -59,7 +59,9 @@ def computed(
     facts = DECOMPOSITIONS[operator].find(read, read.operators[0])
     assert is_found(facts)
     b = Builder()
-    values = [b.input(one.name, one.dtype.replace("float", "fp"), one.shape) for one in operands]
+    values = [
+        b.input(one.name, dtype_of(one.dtype.replace("float", "fp")), one.shape) for one in operands
+    ]
     constants = [one.data for one in operands]
     dtypes = [one.dtype for one in operands]
     result = read.result(read.operators[0])
@@ -337,9 +339,9 @@ def test_steps_are_unrolled_up_to_1024_operators(
         total = b.identity(total)
         return total, [total]
 
-    element = dtype.replace("float", "fp")
+    element = dtype_of(dtype.replace("float", "fp"))
     b = Builder()
-    taken = "int32" if dtype == "int16" else element
+    taken = dtype_of("int32") if dtype == "int16" else element
     x = b.input("x", taken, (steps * 2, 1, 1, 3))
     states = [sequences.State("s", element, (2, 3), 1)]
     b.output(sequences.run_steps(b, x, steps, states, step, backwards=backwards))
@@ -350,7 +352,7 @@ def test_steps_are_unrolled_up_to_1024_operators(
     assert has_loop is (steps > 1 and 8 * steps > most)
     assert all(len(one.inputs) <= 64 for one in operators)
     given = np.random.default_rng(0).integers(-9, 9, (steps, 2, 1, 1, 3))
-    given = given.astype(taken.replace("fp", "float"))
+    given = given.astype(taken.numpy)
     found = tc.run(graph, {"x": given.reshape(-1, 1, 1, 3)}, engine="numpy")
     order = slice(None, None, -1 if backwards else 1)
     join = np.add if is_float else np.bitwise_xor
@@ -438,7 +440,7 @@ def test_a_state_is_a_variable_of_a_name_of_its_own(place: int, zero: int) -> No
         return sequences.find_state(read, read.operators[0], place)
 
     dtype, size = ("int8", 5) if place == 18 else ("int16", 5)
-    assert state("mine") == sequences.State("mine", dtype, (2, size), zero)
+    assert state("mine") == sequences.State("mine", dtype_of(dtype), (2, size), zero)
     for name in ("", "tfl.pseudo", "arith.constant", "twice"):
         assert state(name).name == f"lstm_0_state_{place}"
     with pytest.raises(ValueError, match=f"operand {place} is not a variable"):
@@ -769,7 +771,12 @@ def test_variables_keep_the_bits_of_their_type(dtype: str, kept: str) -> None:
     handle = OperatorRow("VAR_HANDLE", (), (0,), {"shared_name": "v"})
     read = read_tflite(model(rows, [handle, OperatorRow("READ_VARIABLE", (0,), (1,))], [], [1]))
     facts: Any = DECOMPOSITIONS["READ_VARIABLE"].find(read, read.operators[1])
-    assert (facts.name, facts.dtype, facts.shape, facts.initial) == ("v", kept, (2,), None)
+    assert (facts.name, facts.dtype, facts.shape, facts.initial) == (
+        "v",
+        dtype_of(kept),
+        (2,),
+        None,
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int16", "int8", "uint8"])

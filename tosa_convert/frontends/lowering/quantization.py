@@ -61,7 +61,7 @@ def rescaled(s: Scope, a: Array, dtype: Any, given: int = 0, zero: int = 0) -> A
         per_channel=False,
         input_unsigned=is_unsigned(a.dtype),
         output_unsigned=is_unsigned(dtype),
-        dtype=target.name,
+        dtype=target,
     )
     return Array(np.dtype(dtype), a.shape, None, made)
 

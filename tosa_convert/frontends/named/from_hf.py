@@ -212,11 +212,15 @@ def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 def _refuse_too_large(module: Any, wanted: Wanted) -> None:
     """Say how large the model will be; refuse what the machine does not hold."""
     count = sum(tensor.numel() for tensor in module.parameters())
-    size, memory = 4 * count / 2**30, _memory() / 2**30
+    size, memory = 4 * count / 2**30, (wanted.memory or _memory()) / 2**30
     text = f"it has {count:,} parameters, {size:.1f} GiB in FP32"
     if size > memory > 0:
-        hint = "name a folder with a config.json of fewer layers or smaller ones"
-        message = f"{text}, and this machine has {memory:.1f} GiB of memory"
+        hint = (
+            "name a folder with a config.json of fewer layers or smaller ones; to make it all the same, "
+            "--limit converter-memory=BYTES allows more"
+        )
+        whose = "--limit allows" if wanted.memory else "this machine has"
+        message = f"{text}, and {whose} {memory:.1f} GiB of memory"
         raise fail("frontend-failed", wanted.shown, message, hint)
     wanted.assume(text)
 

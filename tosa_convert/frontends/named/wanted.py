@@ -26,6 +26,7 @@ class Wanted:
     library, name: what makes it, and what it is called there.
     shapes: input -> its sizes, or the name of a size -> its value.
     random_weights: make it from its configuration alone.
+    memory: the bytes that it may take; 0 for those of the machine.
     used: the names of `shapes` that counted.
     """
 
@@ -33,6 +34,7 @@ class Wanted:
     name: str
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     random_weights: bool = False
+    memory: int = 0
     used: set[str] = field(default_factory=set)
 
     @property

@@ -6,6 +6,8 @@ import importlib
 import io
 import itertools
 import re
+import shlex
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +17,13 @@ from jax.extend.mlir.dialects import stablehlo
 from jaxlib import _jax
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.module_header import MAIN, functions, set_argument_types, symbol
+from tosa_convert.frontends.module_header import (
+    MAIN,
+    argument_names,
+    functions,
+    set_argument_types,
+    symbol,
+)
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.stablehlo.quantised import with_encodings
 
@@ -33,6 +41,9 @@ _LIST: Final = re.compile(
 )
 #: The custom call that has the type of an argument before its sizes were set.
 _WRAPPER: Final = "stablehlo.shape_refinement_operand_wrapper"
+#: What the assertions of `jax.export` say of the arguments with symbolic sizes, and the sizes of each.
+_SYMBOLIC: Final = re.compile(r"polymorphic shapes specifications: (.*?)\. Obtained")
+_SYMBOLIC_SHAPE: Final = re.compile(r"\.shape = (\(.*?\))(?=,(?:kw)?args|$)")
 #: The most dimensions of a tensor in such a list.
 _MOST_NUMBERS: Final = 64
 
@@ -159,6 +170,15 @@ def _keep_type(function: Any, argument: Any, kind: Any) -> None:
     argument.replace_all_uses_except(made.result, made)
 
 
+def _symbolic(module: Any, kinds: Mapping[str, Any]) -> str:
+    """Return which arguments have open sizes: with JAX's symbols if there are any, else their types."""
+    found = {name: str(kind) for name, kind in kinds.items() if "?" in str(kind)}
+    said = _SYMBOLIC.search(module.operation.get_asm(large_elements_limit=16)) if found else None
+    rows = _SYMBOLIC_SHAPE.findall(said[1]) if said else []
+    pairs = zip(found, rows if len(rows) == len(found) else found.values(), strict=True)
+    return ", ".join(f"{name} is {text}" for name, text in pairs)
+
+
 def refined(module: Any, request: Request) -> Any:
     """Return a module with the sizes of arguments set, and those of all other tensors inferred."""
     (function,) = [row for row in functions(module) if symbol(ir, row) == MAIN]
@@ -168,6 +188,17 @@ def refined(module: Any, request: Request) -> Any:
     for argument, kind in zip(arguments, kinds, strict=True):
         if argument.type != kind:
             _keep_type(function, argument, kind)
+    names = argument_names(function)
+    shown = _symbolic(module, dict(zip(names, kinds, strict=True)))
+    words: list[str] = []
+    for name, argument in zip(names, arguments, strict=True):
+        if "?" in str(argument.type):
+            sizes = "x".join("1" if size < 0 else str(size) for size in argument.type.shape)
+            words += ["--input-shape", f"{name}={sizes}"]
+    if words:
+        message = f"sizes of its arguments are not fixed: {shown}"
+        hint = f"set them, with your numbers: {shlex.join(words)}"
+        raise fail("unsupported-shape", request.shown, message, hint)
     stream = io.BytesIO()
     module.operation.write_bytecode(stream)
     try:
@@ -175,7 +206,7 @@ def refined(module: Any, request: Request) -> Any:
     except Exception as error:  # The class of the bindings has no public name.
         lines = [line for line in str(error).splitlines() if line.strip()]
         said = lines[0] if lines else type(error).__name__
-        hint = "set the sizes of every argument with --input-shape"
+        hint = f"set sizes that fit with --input-shape: {shown}" if shown else ""
         raise fail(
             "unsupported-shape", request.shown, f"shapes stay unknown: {said}", hint
         ) from None

@@ -219,7 +219,7 @@ def _decompose(
     b = Builder()
     known = [block.tensors[name] for name in operands]
     values = [
-        b.input(f"operand_{index}", tensor.dtype.name.lower(), tensor.shape or ())
+        b.input(f"operand_{index}", tensor.dtype, tensor.shape or ())
         for index, tensor in enumerate(known)
     ]
     constants = [None if t.data is None else t.data.numpy().reshape(t.shape or ()) for t in known]

@@ -114,6 +114,8 @@ OWN: dict[Any, Decomposition] = {
     aten._embedding_bag.default: indexing.embedding_bag,
     aten._embedding_bag_forward_only.default: indexing.embedding_bag,
     aten.index_copy.default: indexing.index_copy,
+    aten.index_fill.int_Scalar: indexing.index_fill,
+    aten.index_fill.int_Tensor: indexing.index_fill,
     aten.scatter_add.default: indexing.scatter_add,
     aten.scatter_reduce.two: indexing.scatter_reduce,
     aten.scatter.reduce: indexing.scatter_with,

@@ -90,10 +90,10 @@ def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any])
         lines = str(error).splitlines()
         said = next((line for line in lines if line.startswith("Could not")), lines[0])
         cause = next((line for line in lines if line.startswith("Caused by: ")), "")
-        where = cause.removeprefix("Caused by: ").strip("()") or type(module).__name__
+        where = _line_of_user(error) or cause.removeprefix("Caused by: ").strip("()")
         message = f"torch.export cannot follow what depends on the data: {said.strip()}"
         hint = "compute it without a branch, for example with torch.where, or outside of the model"
-        raise fail("not-lowered", where, message, hint) from None
+        raise fail("not-lowered", where or type(module).__name__, message, hint) from None
     except Exception as error:  # Of torch, or of the module itself.
         where = _line_of_user(error) or type(module).__name__
         text = "\n    ".join(str(error).splitlines()[:_MOST_LINES])

@@ -295,6 +295,19 @@ def scatter_number(x: Any, dim: int, index: Any, number: Any) -> Any:
     return torch.where(chosen, torch.full([1] * x.dim(), number, dtype=x.dtype), x)
 
 
+def index_fill(x: Any, dim: int, index: Any, number: Any) -> Any:
+    """Put a number in the rows of an index, of which several may be equal."""
+    size = x.shape[dim] if x.dim() else 1
+    if not x.dim() or not index.numel() or index.numel() * size > _COMPARED:
+        return NotImplemented
+    place = torch.where(index < 0, index + size, index).reshape(1, -1)
+    chosen = _any(place == torch.arange(size, device=x.device).unsqueeze(1))
+    if not isinstance(number, torch.Tensor):
+        number = torch.full([1] * x.dim(), number, dtype=x.dtype)
+    shape = [size if axis == dim % x.dim() else 1 for axis in range(x.dim())]
+    return torch.where(chosen.reshape(shape), number.to(x.dtype), x)
+
+
 def _any(hit: Any) -> Any:
     """Return whether a row has a true element."""
     return hit.to(torch.int32).amax(-1) > 0

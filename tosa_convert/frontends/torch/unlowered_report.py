@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _FRAME: Final = re.compile(r'"([^"]*)":(\d+)')
 _NAMED: Final = re.compile(r'loc\("([^"]*)"')
+#: Folders of torch, and of all that is installed.
+_OF_TORCH: Final = re.compile(r"[/\\](?:torch|executorch)[/\\]")
+_INSTALLED: Final = re.compile(r"[/\\](?:(?:site|dist)-packages|lib[/\\]python3\.\d+)[/\\]")
 
 
 def report(
@@ -48,19 +51,24 @@ def locate(node: Any) -> str:
 
 
 def place(location: str) -> str:
-    """Return where an operator is: the innermost line of the model, or the name of the node.
+    """Return where an operator is: the innermost line of the user's code, or the name of the node.
+
+    Without lines of the user's code it is the innermost one of a library, of torch only at last.
 
     Example:
         >>> place('loc(callsite("/lib/torch/nn/modules/linear.py":134:0 at "model.py":25:0))')
+        'model.py:25'
+        >>> place('loc(callsite("/lib/site-packages/timm/layers/drop.py":9:0 at "model.py":25:0))')
         'model.py:25'
         >>> place('loc("conv_1")')
         'conv_1'
     """
     # Code that torch.fx wrote is in no file.
     frames = [(path, line) for path, line in _FRAME.findall(location) if path[:1] != "<"]
-    own = [frame for frame in frames if not re.search(r"[/\\](torch|executorch)[/\\]", frame[0])]
-    if own or frames:
-        path, line = (own or frames)[0]
+    above = [frame for frame in frames if not _OF_TORCH.search(frame[0])]
+    own = [frame for frame in above if not _INSTALLED.search(frame[0])]
+    if frames:
+        path, line = (own or above or frames)[0]
         return f"{path}:{line}"
     named = _NAMED.search(location)
     return named[1] if named else ""

@@ -241,7 +241,7 @@ class RandomBuilder:
         shape = shape or self.sizes(self.random.choice((1, 2, 3, 3, 4, 4)))
         if self.depth:
             return self.add(self.random_const(element_type, shape, 100), 100)
-        value = self.build.input(self.name("input"), element_type, shape)
+        value = self.build.input(self.name("input"), dtype(element_type), shape)
         self.inputs.append(self.add(value, INPUT_BOUND.get(element_type, 0)))
         return self.inputs[-1]
 
@@ -331,7 +331,7 @@ class RandomBuilder:
         else:
             bound = min(bound, INPUT_BOUND[element_type] - (element_type == "INT8"))
             numbers = [draw(-bound, bound + 1) for _ in range(count)]
-        return self.build.const(np.array(numbers).reshape(shape), element_type)
+        return self.build.const(np.array(numbers).reshape(shape), dtype(element_type))
 
     def shape(self, sizes: Sequence[int], *, new: bool = False) -> Shape:
         """Return a shape with these sizes: an existing one, unless `new`, or a new constant."""

@@ -74,7 +74,7 @@ def _with_amounts(g: RandomBuilder, name: str) -> None:
     t, _ = g.operand(name)
     most = 100 if name == "INTDIV" else 7
     numbers = [g.random.randint(1, most) for _ in range(t.count)]
-    other = g.build.const(np.array(numbers).reshape(t.shape), t.dtype)
+    other = g.build.const(np.array(numbers).reshape(t.shape), t.value.dtype)
     bound = 2**63 - 1 if name.startswith("LOGICAL") else t.bound
     g.emit(name, t, other, bound=bound, **g.keywords(name, t.dtype))
 
@@ -282,7 +282,7 @@ def _declare(g: RandomBuilder, t: Tensor) -> State:
     """Declare a variable of a tensor's type with an initial state."""
     most = 4 if t.value.dtype.is_float else min(100, INPUT_BOUND.get(t.dtype, 1))
     initial = g.random.choice((0, 1, most))
-    variable = g.build.variable(g.name("state"), t.dtype, t.shape, initial)
+    variable = g.build.variable(g.name("state"), t.value.dtype, t.shape, initial)
     g.states.append(State(variable, 100))
     return g.states[-1]
 

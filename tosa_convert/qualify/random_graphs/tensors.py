@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.graph.dtypes import BLOCK_SCALED
+from tosa_convert.graph.dtypes import BLOCK_SCALED, dtype
 from tosa_convert.graph.opset import OPERATORS, operator
 from tosa_convert.qualify.random_graphs.builder import (
     EVERY_TYPE,
@@ -305,7 +305,7 @@ def _block_constants(g: RandomBuilder, element_type: str, shape: Sequence[int]) 
         data = [g.random.choice(NUMBERS) for _ in range(count)]
     powers = [2.0 ** g.random.randint(*_EXPONENTS) for _ in range(math.prod(scales))]
     return (
-        g.build.const(np.array(data).reshape(shape), element_type),
+        g.build.const(np.array(data).reshape(shape), dtype(element_type)),
         g.build.const(np.array(powers).reshape(scales), _SCALE),
     )
 
@@ -458,12 +458,12 @@ def _tensor(g: RandomBuilder, element: Element | None, shape: Sequence[int]) -> 
     if same and g.random.random() < 0.5:
         return g.random.choice(same)
     if g.random.random() < 0.5:
-        return g.add(g.build.input(g.name("input"), name, sizes, scaled=True), 0)
+        return g.add(g.build.input(g.name("input"), element[0], sizes, scaled=True), 0)
     data: list[float] = [g.random.choice(NUMBERS) for _ in range(math.prod(sizes))]
     blocks = (*sizes[:-1], sizes[-1] // _HELD_BLOCK)
     scales = [2.0 ** g.random.randint(-3, 3) for _ in range(math.prod(blocks))]
     numbers = np.array(data).reshape(sizes)
-    return g.build.const(numbers, name, scales=np.array(scales).reshape(blocks))
+    return g.build.const(numbers, element[0], scales=np.array(scales).reshape(blocks))
 
 
 @_rule("IDENTITY", "DIM", "REVERSE", "TRANSPOSE", "TILE", "RESHAPE", "SLICE", "CONCAT")
@@ -500,7 +500,7 @@ def _gather_held(g: RandomBuilder, name: str) -> None:
     count = g.random.randint(1, k)
     chosen = [g.random.sample(range(k), count) for _ in range(n)]
     values = _tensor(g, row.operands[0], (n, k, c))
-    indices = g.build.const(chosen, str(row.operands[1]))
+    indices = g.build.const(chosen, dtype(str(row.operands[1])))
     if name == "SCATTER":
         g.emit(name, values, indices, _tensor(g, row.operands[2], (n, count, c)))
     else:

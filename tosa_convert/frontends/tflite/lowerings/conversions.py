@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tosa_convert.frontends.tflite.lowerings.arithmetic import OFFSETS, RANGES, single
 from tosa_convert.frontends.tflite.lowerings.lowering import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+from tosa_convert.graph.dtypes import dtype
 from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -52,14 +53,14 @@ def _find_cast(model: TfliteFile, operator: Operator) -> _Types | None:
 
 def _lower_cast(group: Group, types: _Types, write: Writer) -> None:
     value = group.only_input("CAST", "RESCALE", "IDENTITY")
-    dtype, element = write.tensors[value].dtype, write.tensors[group.result].dtype.name
+    given, element = write.tensors[value].dtype, write.tensors[group.result].dtype.name
     if types.result in _INTEGERS and element not in (_INTEGERS[types.result][0], "INT32"):
         raise OtherFormError
     if "float" in types.given:
         if element == "INT64":  # TOSA has no such CAST, whatever it rounds to.
             write.operators += group.operators
             return
-        if not dtype.is_float:
+        if not given.is_float:
             raise OtherFormError
         made = _truncated(value, types.result, element, write)
     elif types.given == "uint32" and "float" in types.result:
@@ -92,7 +93,7 @@ def _truncated(value: str, result: str, element: str, write: Writer) -> str:
         wide = write.emit("SELECT", [is_upper, write.by("BITWISE_XOR", upper, -half), lower])
         most = -1
     else:
-        wide = write.emit("CAST", [whole], dtype=element)
+        wide = write.emit("CAST", [whole], dtype=dtype(element))
     is_number = write.emit("EQUAL", [value, value])
     wide = write.emit("SELECT", [is_number, wide, write.number(most, wide)])
     return _narrowed(wide, result, element, write)
@@ -103,7 +104,7 @@ def _narrowed(wide: str, result: str, element: str, write: Writer) -> str:
     if result == "uint8":
         wide = write.by("BITWISE_XOR", wide, -128)
     same = write.tensors[wide].dtype.name == element
-    return wide if same else write.emit("CAST", [wide], dtype=element)
+    return wide if same else write.emit("CAST", [wide], dtype=dtype(element))
 
 
 def _converted(value: str, types: _Types, element: str, write: Writer) -> str:
@@ -126,7 +127,7 @@ def _float_of_bits(value: str, element: str, write: Writer) -> str:
     lower = write.by("BITWISE_AND", value, 0xFFFF)
     parts = [write.emit("CAST", [one], dtype="FP32") for one in (upper, lower)]
     total = write.emit("ADD", [write.by("MUL", parts[0], 1 << 16), parts[1]])
-    return total if element == "FP32" else write.emit("CAST", [total], dtype=element)
+    return total if element == "FP32" else write.emit("CAST", [total], dtype=dtype(element))
 
 
 class _Scaled(NamedTuple):

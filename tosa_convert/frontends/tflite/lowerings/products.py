@@ -24,6 +24,7 @@ from tosa_convert.frontends.tflite.lowerings.lowering import (
 )
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile
+from tosa_convert.graph.dtypes import INT16
 from tosa_convert.records import dataclass, replace
 
 if TYPE_CHECKING:
@@ -133,13 +134,13 @@ def _lower_batch_matmul(b: Builder, given: Given, facts: _Matrices) -> list[Valu
         sizes = sizes_of(value)[-2:]
         matrix = b.reshape(broadcast(b, value, (*batch, *sizes)), (count, *sizes))
         matrices.append(b.transpose(matrix, perms=[0, 2, 1]) if is_adjoint else matrix)
-    dtype = given.dtype
     if facts.sizes is None:
         return [b.reshape(b.matmul(*matrices), given.shape)]
+    dtype = given.operands[0].dtype
     *zeros, result_zero = (b.const([zero], dtype) for zero in facts.zero_points)
     product = b.matmul(*matrices, *zeros)
     multiplier, shift = facts.sizes
-    is_wide = dtype == "int16"
+    is_wide = dtype is INT16
     found = b.rescale(
         product,
         b.const([multiplier], "int16" if is_wide else "int32"),

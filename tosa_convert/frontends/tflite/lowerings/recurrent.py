@@ -26,8 +26,7 @@ from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
 from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
-    from tosa_convert.builder import Builder
-    from tosa_convert.builder.values import Value
+    from tosa_convert.builder import Builder, DTypeName, Value
 
 #: In the operator of both directions: the first weights, the second input, and its weights.
 _BOTH_WEIGHTS: Final = (1, 5)
@@ -222,7 +221,7 @@ def _lower_svdf(b: Builder, given: Given, facts: _Svdf) -> list[Value]:
     return [_rescaled(b, total, facts.sizes[1], facts.zero_points[1], "int8")]
 
 
-def _rescaled(b: Builder, x: Value, sizes: tuple[int, int], zero: int, dtype: str) -> Value:
+def _rescaled(b: Builder, x: Value, sizes: tuple[int, int], zero: int, dtype: DTypeName) -> Value:
     import numpy as np
 
     multiplier, shift = sizes

@@ -17,6 +17,7 @@ from tosa_convert.frontends.tflite.lowerings.arithmetic import ACTIVATIONS
 from tosa_convert.frontends.tflite.lowerings.lowering import Refused, between, sizes_of
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
+from tosa_convert.graph.dtypes import INT16, DType, dtype
 from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class State:
     """A tensor that an operator keeps between calls: its name, type, shape and first elements."""
 
     name: str
-    dtype: str
+    dtype: DType
     shape: tuple[int, ...]
     zero: int
 
@@ -71,8 +72,8 @@ def find_state(model: TfliteFile, operator: TfliteOperator, place: int) -> State
         name = f"{operator_name(operator.code).lower()}_{operator.index}_state_{place}"
     # TFLite fills states of int8 with their zero point, and others with 0.
     zero = tensor.zero_point if tensor.dtype == "int8" else 0
-    dtype = "fp32" if tensor.dtype == "float32" else tensor.dtype
-    return State(name, dtype, tensor.shape, zero)
+    kind = dtype("FP32" if tensor.dtype == "float32" else tensor.dtype.upper())
+    return State(name, kind, tensor.shape, zero)
 
 
 def constants_at(
@@ -168,14 +169,14 @@ def run_steps(
     for one, variable in zip(states, variables, strict=True):
         batch = sizes_of(rows)[0] // steps
         value = b.reshape(b.read(variable), (batch, 1, 1, math.prod(one.shape) // batch))
-        values.append(b.cast(value, dtype="int32") if one.dtype == "int16" else value)
+        values.append(b.cast(value, dtype="int32") if one.dtype is INT16 else value)
     like, count = _one_step(rows, steps, values, step)
     if steps == 1 or steps * count <= _UNROLLED:
         made, values = _unroll(b, rows, steps, values, step, backwards)
     else:
         made, values = _loop(b, rows, like, values, step, backwards)
     for one, variable, value in zip(states, variables, values, strict=True):
-        last = b.cast(value, dtype="int16") if one.dtype == "int16" else value
+        last = b.cast(value, dtype="int16") if one.dtype is INT16 else value
         b.write(variable, b.reshape(last, one.shape))
     return made
 

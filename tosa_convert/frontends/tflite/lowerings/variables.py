@@ -17,6 +17,7 @@ from tosa_convert.frontends.tflite.read import (
     TfliteFile,
     operator_name,
 )
+from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
 
 #: Type in TFLite -> that of its variable; what is unsigned has the same bits.
 _DTYPES: Final = {
-    "float32": "fp32",
-    "float16": "fp16",
-    "bool": "bool",
-    "uint8": "int8",
-    "uint16": "int16",
-    **{name: name for name in ("int8", "int16", "int32")},
+    "float32": "FP32",
+    "float16": "FP16",
+    "bool": "BOOL",
+    "uint8": "INT8",
+    "uint16": "INT16",
+    **{name: name.upper() for name in ("int8", "int16", "int32")},
 }
 _ELSEWHERE: Final = "give it a constant as its initial value, in a subgraph that does nothing else"
 
@@ -40,7 +41,7 @@ class _Variable:
     """Name, type and sizes of a variable, and the bytes of its initial value; None if it has none."""
 
     name: str
-    dtype: str
+    dtype: DType
     shape: tuple[int, ...]
     initial: bytes | None
 
@@ -71,7 +72,7 @@ def _find_access(model: TfliteFile, operator: Operator) -> _Variable | Refused |
                 held = f"{value.dtype} {list(value.shape)}"
                 return Refused(f"its variable holds {held}, and at first others")
             initial = bytes(given.data)
-    return _Variable(name, _DTYPES[value.dtype], value.shape, initial)
+    return _Variable(name, dtype(_DTYPES[value.dtype]), value.shape, initial)
 
 
 def _initial_values(model: TfliteFile) -> Iterator[tuple[str, Tensor]]:
@@ -120,12 +121,9 @@ def _lower_assignment(b: Builder, given: Given, facts: _Variable) -> list[Value]
 def _declared(b: Builder, facts: _Variable) -> Any:
     import numpy as np
 
-    from tosa_convert.graph.dtypes import dtype
-
     if facts.initial is None:
         return b.variable(facts.name, facts.dtype, facts.shape)
-    kind = dtype(facts.dtype.upper()).numpy
-    initial = np.frombuffer(facts.initial, kind).reshape(facts.shape)
+    initial = np.frombuffer(facts.initial, facts.dtype.numpy).reshape(facts.shape)
     return b.variable(facts.name, facts.dtype, facts.shape, initial)
 
 

@@ -23,7 +23,7 @@ class Writer(BlockEditor):
 
     def values(self, numbers: Sequence[float], element: str, shape: tuple[int, ...] = ()) -> str:
         """Add a constant of an element type, which by default is a list; return its name."""
-        return self.constant(np.array(numbers).reshape(shape or (len(numbers),)), element)
+        return self.constant(np.array(numbers).reshape(shape or (len(numbers),)), dtype(element))
 
     def rounding(
         self, rescale: Operator, mode: str, inputs: Sequence[str], **attributes: bool
