@@ -72,3 +72,31 @@ def test_groups_are_equal_to_onnxruntime(
     (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": x})
     found = tc.run(graph, {"x": x}).outputs["y"]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("outputs", "most"), [(["y"], 3), (["y", "c"], 5)])
+def test_statistics_become_the_weights_of_a_convolution_that_nothing_else_uses(
+    tmp_path: Path, outputs: list[str], most: int
+) -> None:
+    import onnxruntime
+
+    rng = np.random.default_rng(0)
+    weights = {
+        name: rng.uniform(0.5, 2, shape).astype(np.float32)
+        for name, shape in (
+            ("w", (6, 4, 3, 3)),
+            *((key, (6,)) for key in ("b", "s", "o", "m", "v")),
+        )
+    }
+    nodes = [
+        node("Conv", ["x", "w", "b"], ["c"], pads=[1] * 4),
+        node("BatchNormalization", ["c", "s", "o", "m", "v"], ["y"]),
+    ]
+    path = saved(tmp_path / "m.onnx", nodes, {"x": (np.float32, [1, 4, 7, 7])}, outputs, weights)
+    graph = tc.frontends.from_onnx(path)
+    assert sum(bool(op.inputs) for op in graph.main.operators) == most
+    x = rng.normal(size=(1, 4, 7, 7)).astype(np.float32)
+    expected = onnxruntime.InferenceSession(path).run(None, {"x": x})
+    for want, got in zip(expected, tc.run(graph, {"x": x}).outputs.values(), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)

@@ -53,6 +53,7 @@ class Node:
     wanted: for each result, whether it has a name.
     opset: the version of the node's set of operators. since: that in which its definition began.
     walk: what lowers the graph in which it is. names: what the names of that graph stand for.
+    uses: for each operand, how many nodes take it, or return it.
     """
 
     scope: Scope
@@ -65,6 +66,7 @@ class Node:
     since: int
     walk: Walk
     names: Names
+    uses: Sequence[int] = ()
 
     def has(self, index: int) -> bool:
         """Return whether an operand is given."""

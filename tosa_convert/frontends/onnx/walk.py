@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -89,6 +89,7 @@ class Walk:
         self.cutter = cutter
         self.problems: list[Problem] = []
         self._place = ""
+        self._uses: Counter[str] = Counter()
         self._depth = -1
 
     # -- graphs ----------------------------------------------------------------------------------
@@ -104,7 +105,8 @@ class Walk:
             names[info.name] = item
         self._depth += 1
         try:
-            self.nodes(scope, _needed(graph.node, [info.name for info in graph.output]), names)
+            results = [info.name for info in graph.output]
+            self.nodes(scope, _needed(graph.node, results), names, results)
         finally:
             self._depth -= 1
         return [self.read(names, info.name) for info in graph.output]
@@ -115,9 +117,14 @@ class Walk:
             raise Stop
         return names[name]
 
-    def nodes(self, scope: Scope, nodes: Iterable[Any], names: Names) -> None:
-        """Lower nodes in their order; `names` gets their results."""
-        place = self._place
+    def nodes(
+        self, scope: Scope, nodes: Sequence[Any], names: Names, results: Iterable[str]
+    ) -> None:
+        """Lower nodes in their order; `names` gets their results. results: names that are returned."""
+        place, uses = self._place, self._uses
+        self._uses = Counter(results)
+        for node in nodes:
+            self._uses.update(names_used(node))
         for node in nodes:
             self._place = place or node.name or next(filter(None, node.output), "")
             scope.builder.location = f'loc("{_escaped(self._place)}")'
@@ -137,7 +144,7 @@ class Walk:
                 found = self._left(scope, node, given, _OTHER_FORM, "")
             made = zip(node.output, found, strict=False)
             names.update((name, item) for name, item in made if name)
-        self._place = place
+        self._place, self._uses = place, uses
 
     def _left(
         self, scope: Scope, node: Any, given: Sequence[Item | None], reason: str, hint: str
@@ -192,6 +199,7 @@ class Walk:
             schema.since_version if schema is not None else 1,
             self,
             names,
+            [self._uses[name] for name in node.input],
         )
         if node.op_type not in OWN and not domain and _are_known(given):
             computed = self._computed(node, given)
@@ -234,7 +242,7 @@ class Walk:
             pairs = zip(function.output, node.output, strict=False)
             wanted = [inner for inner, name in pairs if name]
             needed = _needed(function.node, wanted)
-            self.nodes(scope, [_bound(one, values, absent) for one in needed], names)
+            self.nodes(scope, [_bound(one, values, absent) for one in needed], names, wanted)
         finally:
             self.opsets, self._place = opsets, place
             self._depth -= 1

@@ -216,7 +216,8 @@ def errors_of(
                 half = half + late_bias_error(operator, operands, value, tensor.dtype)
                 # Products that are subnormal may be flushed to zero.
                 half += np.minimum(bounds, smallest * math.sqrt(terms))
-                is_whole = whole_sums(block, operator, [operands, *others], bounds)
+                runs = [operands, *(() if is_certain else others)]
+                is_whole = whole_sums(block, operator, runs, bounds)
                 away = value != rounded(value, tensor.dtype)
                 half = np.where(is_whole, half_units(value, tensor.dtype) * away, half)
             elif rule is not None and (rule.kind != "ulp" or rule.amount > _NEAREST):

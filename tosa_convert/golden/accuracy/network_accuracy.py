@@ -248,10 +248,8 @@ def _compute_all(
         results: dict[str, Value] = exact.control_flow(index, operator, operands[0])
     else:
         results = Machine.compute(exact, block, operator, operands[0], where)
-    others = () if is_same else operands[1:]
-    errors = (
-        {} if touches_state else errors_of(block, operator, operands[0], results, is_same, others)
-    )
+    given = operands[0], results, is_same, operands[1:]
+    errors = {} if touches_state else errors_of(block, operator, *given)
     stored = exact.with_errors(results, errors)
     states[0].update(stored)
     if is_same:
@@ -278,8 +276,8 @@ def _compute_all(
     if not is_same and operator.spec.family == "fft":
         align_errors(operands, results, found)
     small = subnormal_numbers(block, results) if operator.spec is CONST else {}
-    for machine, own, given in zip(machines[1:], states[1:], found, strict=True):
-        changed = machine.with_errors(given, errors) if machine.is_alive else stored
+    for machine, own, made in zip(machines[1:], states[1:], found, strict=True):
+        changed = machine.with_errors(made, errors) if machine.is_alive else stored
         own.update(
             machine.as_read(changed, subnormal_numbers(block, changed))
             if operator.spec is VARIABLE_READ

@@ -28,6 +28,7 @@ from tosa_convert.frontends.lowering.scope import (
 )
 from tosa_convert.frontends.onnx.node import Node, Rule
 from tosa_convert.frontends.onnx.rules.elementwise import added, ranked
+from tosa_convert.records import dataclass
 
 #: The most rows of a matrix whose determinant is expanded.
 _MOST_ROWS: Final = 3
@@ -137,9 +138,34 @@ def convolved(
     )
 
 
+@dataclass(slots=True, eq=False)
+class Convolved(Array):
+    """What a convolution made. of: its node."""
+
+    of: Node | None = None
+
+
 def _conv(n: Node) -> Array:
     a, weight = n.arrays[:2]
-    return convolved(n, a, weight, n.optional(2), a.dtype)
+    made = convolved(n, a, weight, n.optional(2), a.dtype)
+    return Convolved(made.dtype, made.shape, made.data, made.value, of=n)
+
+
+def scaled_convolution(n: Node, factor: Any, offset: Any) -> Array | None:
+    """Return operand 0 times a factor plus an offset for each channel, as one convolution.
+
+    None if it is not made by a convolution with known weights that nothing else uses.
+    """
+    x = n.array(0)
+    if not isinstance(x, Convolved) or x.of is None or n.uses[:1] != [1]:
+        return None
+    conv, weight, bias = x.of, x.of.array(1), x.of.optional(2)
+    if weight.data is None or (bias is not None and bias.data is None):
+        return None
+    filters = weight.data * factor.reshape(-1, *(1,) * (weight.rank - 1))
+    shift = offset if bias is None else offset + whole_data(bias) * factor
+    held = [constant(np.asarray(item, weight.dtype)) for item in (filters, shift)]
+    return convolved(conv, conv.array(0), held[0], held[1], conv.array(0).dtype)
 
 
 def _conv_transpose(n: Node) -> Array:

@@ -22,6 +22,7 @@ from tosa_convert.frontends.lowering.scope import (
     is_float,
 )
 from tosa_convert.frontends.onnx.node import ByDefinition, Item, Node, Rule, place
+from tosa_convert.frontends.onnx.rules.products import scaled_convolution
 
 #: Reduces an array along axes, whose sizes become 1.
 Reduction = Callable[[Scope, Array, Sequence[int]], Array]
@@ -160,8 +161,10 @@ def _batch(n: Node) -> list[Array]:
     if not n.get("training_mode", 0):
         if n.since < 9 and not n.get("spatial", 1):
             raise NotLowered("it normalises each element with statistics of its own")
-        made = normalization.batch_norm(s, x, scale, bias, mean, variance, epsilon)
-        return [made]
+        return [
+            _in_convolution(n, epsilon)
+            or normalization.batch_norm(s, x, scale, bias, mean, variance, epsilon)
+        ]
     axes = [k for k in range(x.rank) if k != 1]
     now = normalization.mean_and_variance(s, x, axes)
     made = normalization.batch_norm(s, x, scale, bias, *now, epsilon)
@@ -171,6 +174,16 @@ def _batch(n: Node) -> list[Array]:
         for old, new in zip((mean, variance), now, strict=True)
     ]
     return [made, *running]
+
+
+def _in_convolution(n: Node, epsilon: float) -> Array | None:
+    """Return the result as a convolution of other weights, if there is one before."""
+    known = [n.array(index).data for index in range(1, 5)]
+    if any(item is None for item in known):
+        return None
+    scale, bias, mean, variance = (np.asarray(item, np.float64) for item in known)
+    factor = scale / np.sqrt(variance + epsilon)
+    return scaled_convolution(n, factor, bias - mean * factor)
 
 
 def _instance(n: Node) -> Array:
