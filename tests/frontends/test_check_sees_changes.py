@@ -103,7 +103,7 @@ CHANGES = {
     ),
     "onnx: load": Change("onnx", onnx, ONNX_CONVERT, "load", calling(TO_TANH.format("made[0]"))),
     "onnx: hold in bytes": Change(
-        "onnx", onnx, ONNX_CONVERT, "hold_in_bytes", calling(TO_TANH.format("args[0]"))
+        "onnx", onnx, ONNX_CONVERT, "held_in_bytes", calling(TO_TANH.format("args[0]"))
     ),
     "torch: decompose": Change(
         "torch torch_mlir",

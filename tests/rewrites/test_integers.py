@@ -32,6 +32,26 @@ def quantise(b: Builder, x: Value, scale: float, zero: int) -> Value:
     return b.cast(b.clamp(moved, min_val=-128, max_val=127), dtype="int8")
 
 
+def quantise_by_cast(b: Builder, x: Value, scale: float, zero: int) -> Value:
+    """Add the operators that the frontend of ONNX makes of QuantizeLinear."""
+    x = b.mul(x, float(np.float32(1) / np.float32(scale)))
+    if not zero:
+        return b.cast(x, dtype="int8")
+    return b.rescale(
+        b.cast(x, dtype="int16"),
+        np.array([1 << 30], np.int32),
+        np.array([30], np.int8),
+        np.zeros(1, np.int16),
+        np.array([zero], np.int8),
+        scale32=True,
+        rounding_mode="SINGLE_ROUND",
+        per_channel=False,
+        input_unsigned=False,
+        output_unsigned=False,
+        dtype="int8",
+    )
+
+
 def dequantise(b: Builder, x: Value, scale: float, zero: int = 0) -> Value:
     wide = b.cast(x, dtype="int32")
     if zero:
@@ -52,12 +72,13 @@ def between(
     shape: Sequence[int] = (1, 4, 4, 6),
     zero: int = 3,
     out: tuple[float, int] = (0.05, -5),
+    quantising: Callable[..., Value] = quantise,
 ) -> Graph:
     """Return a program of INT8 whose function is computed in FP32."""
 
     def build(b: Builder) -> Value:
         x = dequantise(b, b.input("x", "int8", shape), 0.02, zero)
-        return quantise(b, compute(b, x), *out)
+        return quantising(b, compute(b, x), *out)
 
     return program(build)
 
@@ -241,6 +262,23 @@ def test_what_is_quantised_from_numbers_is_rounded_by_cast() -> None:
     x = np.array([[-1e30, -65.6, -0.75, -0.25, 0.25, 0.75, 1.25, 61.9, 1e30]], np.float32)
     one, other = (tc.run(each, {"x": x}, engine="numpy").outputs["y"] for each in (made, graph))
     np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("zero", [0, -5])
+@pytest.mark.parametrize("compute", [convolve, product, residual, lambda b, x: b.sigmoid(x)])
+def test_what_cast_rounds_is_quantised(
+    compute: Callable[[Builder, Value], Value], zero: int
+) -> None:
+    graph = between(compute, out=(0.05, zero), quantising=quantise_by_cast)
+    assert steps(graph).max() <= 1
+    one, other = (rewritten(each)[0] for each in (graph, between(compute, out=(0.05, zero))))
+    assert kinds(one) == kinds(other)
+
+
+@pytest.mark.parametrize("zero", [0, 3])
+def test_what_cast_rounds_of_other_numbers_stays(zero: int) -> None:
+    graph = program(lambda b: quantise_by_cast(b, b.input("x", "fp32", (1, 9)), 0.5, zero))
+    assert not rewritten(graph, NAME)[1]
 
 
 def test_other_arithmetic_stays() -> None:

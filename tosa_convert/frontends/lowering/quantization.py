@@ -76,12 +76,14 @@ def centred(s: Scope, x: Array, zero: Array | None) -> Array:
     """Return x - zero in FP32; the difference is exact for integers of up to 16 bits."""
     number = 0 if zero is None or is_float(x.dtype) else _common(zero)
     if x.data is not None and (zero is None or zero.data is not None):
-        wide = x.data.astype(np.float32 if is_float(x.dtype) else np.int64)
-        if zero is not None and not is_float(x.dtype):
+        # FP32 holds all of 16 bits, and is smaller than INT64.
+        kind = FLOAT32 if is_float(x.dtype) or x.dtype.itemsize < 4 else np.dtype(np.int64)
+        wide = x.data.astype(kind)
+        if zero is not None and number != 0:
             other = _ranked(zero, x).data
             assert other is not None
-            wide = wide - other.astype(np.int64)
-        return Array(FLOAT32, x.shape, wide.astype(np.float32))
+            wide = wide - other.astype(kind)
+        return Array(FLOAT32, x.shape, wide.astype(np.float32, copy=False))
     if x.dtype == np.uint8:
         # RESCALE takes the zero point, and a tensor without one as well.
         real = s.cast(rescaled(s, x, _INT16, given=number or 0), FLOAT32)

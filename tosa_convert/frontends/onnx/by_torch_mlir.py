@@ -15,6 +15,7 @@ from torch_mlir.extras import onnx_importer
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.onnx.decompose import decompose, decompose_first
+from tosa_convert.frontends.onnx.few_bits import hold_in_bytes
 from tosa_convert.frontends.onnx.fold import fold_with_onnxruntime
 from tosa_convert.frontends.onnx.import_model import import_model
 from tosa_convert.frontends.onnx.shapes import doubtful_nodes, infer
@@ -50,6 +51,7 @@ def lower_by_torch_mlir(
 
     refuse_invalid: raises TosaConvertError for a model that onnx's checker refuses.
     """
+    hold_in_bytes(model)
     cutter = Cutter() if is_partial else None
     try:
         module = lower_model(model, weights, folder, cutter)

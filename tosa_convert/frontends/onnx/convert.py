@@ -18,8 +18,8 @@ from onnx import helper
 from tosa_convert.errors import fail
 from tosa_convert.formats.write import save
 from tosa_convert.frontends.onnx.cut import cutter_of
-from tosa_convert.frontends.onnx.few_bits import hold_in_bytes
 from tosa_convert.frontends.onnx.program import lower_graph
+from tosa_convert.frontends.onnx.rules.few_bits import held_in_bytes
 from tosa_convert.frontends.onnx.shapes import doubtful_nodes, infer
 from tosa_convert.frontends.onnx.versions import name_operators, opset_of
 from tosa_convert.frontends.onnx.weights import Weights, load
@@ -53,7 +53,7 @@ def lower(request: Request, folder: Path) -> Interface:
     if constants := request.options.get(CONSTANTS):
         make_constants(model, Path(constants))
     inputs, outputs = signature(model)
-    remarks = hold_in_bytes(model)
+    remarks = held_in_bytes(model)
     remarks += [
         f"{node.name} ({node.op_type}) has the size that onnxruntime computes, not what ONNX infers"
         for node in doubtful_nodes(infer(model))

@@ -30,25 +30,21 @@ _REAL: Final = frozenset(
 )
 
 
-def hold_in_bytes(model: Any) -> list[str]:
-    """Give inputs, outputs and casts of such integers 8 bits, in place; return remarks on it.
+def hold_in_bytes(model: Any) -> None:
+    """Give inputs, outputs and casts of such integers 8 bits, in place.
 
     Weights stay as they are: what uses them folds them or turns them into real numbers.
     """
     constants = {tensor.name for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name not in constants]
     infos += model.graph.output
-    remarks = [
-        f"{info.name} has 8 bits, since TOSA's CAST takes no integers of fewer"
-        for info in infos
-        if info.type.tensor_type.elem_type in _HELD
-    ]
+    held = any(info.type.tensor_type.elem_type in _HELD for info in infos)
     casts = {"Cast", "CastLike", "QuantizeLinear"} & {node.op_type for node in model.graph.node}
-    if not remarks and not casts:
-        return []
+    if not held and not casts:
+        return
     kinds = _kinds(model)
     if not set(kinds.values()) & set(_HELD):
-        return []
+        return
     nodes: list[Any] = []
     for node in model.graph.node:
         kind = kinds.get(node.output[0], 0) if node.output else 0
@@ -59,7 +55,6 @@ def hold_in_bytes(model: Any) -> list[str]:
     for info in infos:
         kind = info.type.tensor_type.elem_type
         info.type.tensor_type.elem_type = _HELD.get(kind, (kind,))[0]
-    return remarks
 
 
 def _kinds(model: Any) -> dict[str, int]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
+from onnx import TensorProto
 
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.quantization import limits
@@ -20,7 +21,24 @@ from tosa_convert.frontends.lowering.scope import (
 )
 
 _INT8: Final = np.dtype(np.int8)
+#: ONNX's numbers of these types; those of 2 bits are of onnx 1.20.
+_NUMBERS: Final = {
+    getattr(TensorProto, name)
+    for name in ("INT2", "INT4", "UINT2", "UINT4")
+    if hasattr(TensorProto, name)
+}
 _TYPES: Final = {np.dtype(getattr(ml_dtypes, name)) for name in ("int2", "int4", "uint2", "uint4")}
+
+
+def held_in_bytes(model: Any) -> list[str]:
+    """Return remarks on the inputs and outputs of such integers."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [info for info in model.graph.input if info.name not in constants]
+    return [
+        f"{info.name} has 8 bits, since TOSA's CAST takes no integers of fewer"
+        for info in (*inputs, *model.graph.output)
+        if info.type.tensor_type.elem_type in _NUMBERS
+    ]
 
 
 def is_few_bits(dtype: Any) -> bool:
