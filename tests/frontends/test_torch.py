@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.cli.convert import convert
-from tosa_convert.frontends.process.request import PROGRAM_FILE, Request
+from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, Request, Value
 from tosa_convert.frontends.read_result import finish
 from tosa_convert.io.options import ReadOptions
 
@@ -204,7 +204,9 @@ def test_large_weights_give_the_program_of_small_ones(
     """From 256 MiB on, our rewrites fold what torch-mlir folds otherwise."""
     import torch
 
-    from tosa_convert.frontends.torch import convert, dialect
+    from tosa_convert.frontends.torch import dialect
+    from tosa_convert.frontends.torch.export import load_program
+    from tosa_convert.frontends.torch.through_torch_mlir import lower_and_write
 
     torch.manual_seed(0)
     convolution = torch.nn.Conv2d(3, 4, 3, bias=False)
@@ -220,7 +222,9 @@ def test_large_weights_give_the_program_of_small_ones(
         monkeypatch.setattr(dialect, "MOST_FOLDED", most)
         folder = tmp_path / str(most)
         folder.mkdir()
-        interface = convert.lower(request, folder)
+        names = lower_and_write(load_program(request), folder / PROGRAM_FILE, partial=False).names
+        ports = ([Value(name=name) for name in row] for row in (names.inputs, names.outputs))
+        interface = Interface(inputs=next(ports), outputs=next(ports))
         unfinished = tc.load(folder / PROGRAM_FILE)
         assert _kinds(unfinished)["TRANSPOSE"] == transposes
         graph = finish(request, interface, folder, ReadOptions())
@@ -296,8 +300,11 @@ def test_all_operators_that_do_not_lower_are_named_with_their_lines(source: Path
 
 
 def test_unsigned_numbers_are_converted_and_not_taken_for_signed_ones(source: Path) -> None:
-    with pytest.raises(tc.TosaConvertError, match="takes uint8 for signed numbers"):
-        lowered(source, "unsigned")
+    graph = lowered(source, "unsigned")
+    x = np.array([0, 127, 128, 255], np.uint8)
+    half, place = tc.run(graph, {graph.main.inputs[0]: x.view(np.int8)}).outputs.values()
+    assert half.tolist() == [0, 63.5, 64, 127.5]
+    assert place == 3
 
 
 @pytest.mark.parametrize(("member", "count"), [("training", 1), ("inference", 0), ("unlowered", 1)])

@@ -118,10 +118,6 @@ def _sized(x: Any) -> Any:
     return torch.zeros(max(x[x > 0].shape[0], 3))
 
 
-def _branch(x: Any) -> Any:
-    return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
-
-
 def _compared(x: Any) -> Any:
     return x + 1 if (x > 0).any() else x
 
@@ -132,7 +128,6 @@ def _compared(x: Any) -> Any:
         (_compared, "torch.export cannot follow what depends on the data"),
         (_masked, "aten.index.Tensor has no lowering to TOSA: the size of its result"),
         (_sized, "aten.index.Tensor has no lowering to TOSA: the size of its result"),
-        (_branch, "torch.cond has no lowering to TOSA: torch-mlir has no control flow"),
     ],
 )
 def test_what_depends_on_the_data_is_refused_by_name_and_line(function: Any, text: str) -> None:

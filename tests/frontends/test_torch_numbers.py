@@ -1,4 +1,4 @@
-"""Torch programs whose numbers torch-mlir gets wrong or does not lower give those of torch."""
+"""Torch programs whose numbers are easily wrong give those of torch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
 
 
 def constants(x: Any) -> Any:
-    """Compute what torch-mlir folds, of constants whose elements are all equal."""
+    """Compute constants whose elements are all equal."""
     import torch
 
     truth, negative = torch.full([4], True), torch.full([4], -7, dtype=torch.int32)
@@ -70,7 +70,7 @@ def quantised(x: Any) -> Any:
 
 
 def others(x: Any) -> Any:
-    """Compute operators that torch-mlir does not lower."""
+    """Compute operators that few programs have."""
     import torch
 
     aten, prims = torch.ops.aten, torch.ops.prims
@@ -167,8 +167,8 @@ def test_a_program_without_tensors_is_refused() -> None:
 def test_complex_inputs_are_refused_before_torch_decomposes_them() -> None:
     import torch
 
-    from tosa_convert.frontends.torch.convert import lower_program
-    from tosa_convert.frontends.torch.dialect import NotLoweredError
+    from tosa_convert.frontends.torch.direct import lower_directly
+    from tosa_convert.frontends.torch.unlowered_report import NotLoweredError
 
     class Imaginary(torch.nn.Module):
         def forward(self, x: Any) -> Any:
@@ -176,4 +176,4 @@ def test_complex_inputs_are_refused_before_torch_decomposes_them() -> None:
 
     program = torch.export.export(Imaginary(), (torch.ones(3, dtype=torch.complex64),))
     with pytest.raises(NotLoweredError, match="input x: it is complex"):
-        lower_program(program)
+        lower_directly(program, ())

@@ -95,11 +95,6 @@ OF_FLOATS: Final[dict[str, Operator]] = {
     "trunc": lambda x, y: x.trunc(),
     "fmax": lambda x, y: torch.fmax(x, y),
 }
-#: Operator of each type that is refused -> what the error names.
-REFUSED: Final[dict[str, dict[str, str]]] = {
-    "int16": {"divide": "aten.div.Scalar"},
-    "uint8": {"argmax": "aten.argmax", "max_axis": "aten.max.dim"},
-}
 
 
 def _small(x: Any) -> Any:
@@ -224,19 +219,7 @@ def wrong(name: str, rows: dict[str, tuple[Operator, tuple[Any, Any]]], narrow: 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bool", *_INTEGERS, *_FLOATS, *_FP8])
 def test_operators_equal_those_of_torch(name: str) -> None:
-    refused = REFUSED.get(name, {})
-    rows = {row: cell for row, cell in cells(name).items() if row not in refused}
-    assert not wrong(name, rows, "i64,f64")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", list(REFUSED))
-def test_other_operators_are_refused_by_name(name: str) -> None:
-    found = cells(name)
-    with pytest.raises(tc.TosaConvertError) as caught:
-        lowered({row: found[row] for row in REFUSED[name]}, "i64,f64")
-    assert {finding.code for finding in caught.value.findings} == {"not-lowered"}
-    assert all(text in str(caught.value) for text in REFUSED[name].values()), str(caught.value)
+    assert not wrong(name, cells(name), "i64,f64")
 
 
 #: Operators whose results leave 32 bits.
@@ -276,21 +259,6 @@ def test_without_narrowing_int64_wraps_and_is_divided_exactly() -> None:
 def test_without_narrowing_int64_leaves_32_bits() -> None:
     x, y = torch.tensor([-(2**40), 2**31 - 1, -(2**31), 5, -7]), torch.tensor([3, 2, -2, -1, 2**33])
     assert not wrong("int64", {row: (function, (x, y)) for row, function in WIDE.items()}, "")
-
-
-@pytest.mark.slow
-def test_positions_are_computed_in_32_bits() -> None:
-    def positions(x: Any, y: Any) -> Any:
-        return ((x.argmax(1) + 1) * 4 - torch.arange(3)).to(torch.int32)
-
-    x = torch.arange(6.0).reshape(3, 2)
-    graph = tc.frontends.from_torch(Program([positions]), [x, x])
-    kinds = {
-        graph.main.tensors[op.outputs[0]].dtype.name
-        for op in graph.main.operators
-        if op.spec.name in ("ADD", "SUB")
-    }
-    assert kinds == {"INT32"}
 
 
 @pytest.mark.slow

@@ -190,6 +190,8 @@ def clip(s: Scope, x: Array, low: float, high: float) -> Array:
         low, high = (min(max(bound, low), high) for bound in inner)
     if x.data is not None:
         return s.minimum(s.maximum(x, low), high)
+    if x.origin is not None and x.origin[0] == "reshaped":
+        return s.reshaped(clip(s, x.origin[1], low, high), x.shape)
     made = s.builder.clamp(s.value(x), min_val=low, max_val=high)
     return Array(x.dtype, x.shape, None, made, origin=("bounded", x, (low, high)))
 

@@ -28,6 +28,8 @@ def reshape(s: Scope, a: Array, shape: Sequence[int]) -> Array:
         return s.array(s.builder.reshape(s.whole(a), sizes), a.dtype)
     if a.data is not None:
         return Array(a.dtype, sizes, a.data.reshape(stored))
+    if stored == sizes and a.stored == a.shape:
+        return s.reshaped(a, sizes)
     value = s.value(a)
     if value.shape != stored:
         value = s.builder.reshape(value, stored)

@@ -130,7 +130,7 @@ class Array:
     limits: the least and the greatest of its integers, if they are known.
     origin: how it was made of another array by numbers, which later operations use: ("sum", x, (c,)) for
         x + c that wraps around and ("negative", x, ()) for x < 0, of INT32; ("bounded", x, (low, high))
-        for a CLAMP; ("scaled", x, (factor,)).
+        for a CLAMP; ("scaled", x, (factor,)); ("reshaped", x, ()).
     """
 
     dtype: Any
@@ -299,9 +299,48 @@ class Scope:
         known = [item.data for item in arrays if item.data is not None]
         if len(known) == len(arrays) and folding.is_folded(name, attributes):
             return Array(kind, shape, folding.fold(name, known, kind))
+        before = self._before_reshape(arrays, shape)
+        if before is not None:
+            return self.reshaped(self.elementwise(name, *before, dtype=dtype, **attributes), shape)
         function = getattr(self.builder, name)
         made = function(*map(self.value, arrays), **attributes)
         return Array(kind, shape, None, made)
+
+    def reshaped(self, a: Array, shape: Sequence[int]) -> Array:
+        """Add RESHAPE. Elementwise operators are put before it, so that it meets the next one."""
+        sizes = tuple(shape)
+        if a.origin is not None and a.origin[0] == "reshaped":
+            a = a.origin[1]
+        if a.shape == sizes:
+            return a
+        made = self.builder.reshape(self.whole(a), sizes)
+        return Array(a.dtype, sizes, None, made, origin=("reshaped", a, ()))
+
+    def _before_reshape(
+        self, arrays: Sequence[Array], shape: tuple[int, ...]
+    ) -> list[Array] | None:
+        """Return the operands of the RESHAPEs that made these, if the other operands are constants.
+
+        These differ along the last dimensions only, which the RESHAPE keeps.
+        """
+        bases = [a.origin[1] if a.origin and a.origin[0] == "reshaped" else None for a in arrays]
+        inner = next((base.shape for base in bases if base is not None), None)
+        if inner is None:
+            return None
+        same = 0
+        while same < min(len(inner), len(shape)) and inner[-same - 1] == shape[-same - 1]:
+            same += 1
+        found = []
+        for item, base in zip(arrays, bases, strict=True):
+            if base is not None and base.shape == inner and item.shape == shape:
+                found.append(base)
+            elif item.data is not None and math.prod(item.data.shape[: item.rank - same]) == 1:
+                last = item.data.shape[item.rank - same :]
+                data = item.data.reshape((1,) * (len(inner) - same) + last)
+                found.append(Array(item.dtype, tuple(data.shape), data))
+            else:
+                return None
+        return found
 
     add = _binary("add")
     sub = _binary("sub")

@@ -22,9 +22,8 @@ from tosa_convert.frontends.torch.complex_arithmetic import (
     TooLargeError,
     matrices_of,
 )
-from tosa_convert.frontends.torch.dialect import NotLoweredError, Unlowered
 from tosa_convert.frontends.torch.signature import held_tensor, user_inputs
-from tosa_convert.frontends.torch.unlowered_report import locate
+from tosa_convert.frontends.torch.unlowered_report import NotLoweredError, Unlowered, locate
 
 _NO_FORM: Final = "it has no form with pairs of real numbers here"
 _TOO_LARGE: Final = "the matrix of its transform would be too large"

@@ -32,12 +32,12 @@ def convolution(
         if groups == 1 or (axes < 3 and (weight.shape[1] == 1 or groups <= FEW_GROUPS)):
             return NotImplemented  # torch-mlir has them.
         return _of_groups(x, weight, bias, step, pads, gaps, groups)
-    if groups == 1 and gaps == [1] * axes:
+    if groups == 1 and gaps == [1] * axes and axes < 3:
         return NotImplemented
     for axis, gap in enumerate(gaps, 2):
         weight = _with_gaps(weight, axis, gap)
     extra, ones = all_sizes(output_padding, axes), [1] * axes
-    if groups > FEW_GROUPS:
+    if groups > FEW_GROUPS or axes == 3:  # TOSA has it for two axes.
         return _transposed_of_groups(x, weight, bias, step, pads, extra, groups)
     parts = zip(x.chunk(groups, 1), weight.chunk(groups, 0), strict=True)
     results = [_convolve(part, w, None, step, pads, ones, True, extra, 1) for part, w in parts]

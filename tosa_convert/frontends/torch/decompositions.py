@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch._decomp import decomposition_table, get_decompositions
-from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from tosa_convert.frontends.torch import (
     convolutions,
@@ -23,6 +22,7 @@ from tosa_convert.frontends.torch import (
     quantised,
     windows,
 )
+from tosa_convert.frontends.torch.table import rule_of
 
 Decomposition = Callable[..., Any]
 aten: Any = torch.ops.aten
@@ -171,6 +171,7 @@ OWN: dict[Any, Decomposition] = {
     aten.fake_quantize_per_channel_affine.default: quantised.fake_quantize_channels,
     aten.scatter.value: indexing.scatter_number,
     aten.convolution.default: convolutions.convolution,
+    aten._trilinear.default: elementwise.product_of_three,
     aten.conv_tbc.default: convolutions.convolution_of_times,
     aten.convolution_backward.default: convolutions.gradients,
 }
@@ -178,6 +179,8 @@ OWN: dict[Any, Decomposition] = {
 
 def decompositions() -> dict[Any, Decomposition]:
     """Return the table for `ExportedProgram.run_decompositions`: torch-mlir's, and ours over it."""
+    from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
     table = dict(get_decomposition_table())
     table.update(get_decompositions([aten.upsample_nearest2d.default]))
     # torch-mlir leaves out what torch adds to the mean of squares if no number is given.
@@ -191,6 +194,49 @@ def decompositions() -> dict[Any, Decomposition]:
     if experts is not None:
         table[experts.default] = matrices.product_of_groups
     return table
+
+
+def direct_decompositions() -> dict[Any, Decomposition]:
+    """Return the table for programs that the walk lowers: torch's, without what has rules, and ours."""
+    known = {**decomposition_table, **torch.export.default_decompositions()}
+    for packet in _INTO_PRIMS:
+        for overload in packet.overloads():
+            known.pop(getattr(packet, overload), None)
+    table = {
+        operator: decomposition
+        for operator, decomposition in known.items()
+        if isinstance(operator, torch._ops.OpOverload)
+        and (rule_of(operator) is None or operator.overloadpacket in _DECOMPOSED)
+    }
+    table.update({one: rule for one, rule in OWN.items() if one not in _OF_TORCH_MLIR})
+    table.update(quantised.chosen_parameters())
+    experts = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
+    if experts is not None:
+        table[experts.default] = matrices.product_of_groups
+    return table
+
+
+#: Operators that torch decomposes into others that do not lower, either: they are named as they are.
+_INTO_PRIMS: Final = (
+    *(aten.i0, aten.special_i0e, aten.special_i1, aten.special_i1e, aten.special_zeta),
+    *(aten.special_bessel_j0, aten.special_bessel_j1, aten.special_spherical_bessel_j0),
+    *(aten.igamma, aten.igammac, aten.lgamma, aten.digamma),
+)
+#: Operators that torch decomposes, although they have rules for some arguments.
+_DECOMPOSED: Final = (aten.fill, aten.copy)
+#: Of `OWN`, those that only torch-mlir needs.
+_OF_TORCH_MLIR: Final = frozenset(
+    getattr(packet, overload)
+    for packet in (
+        *(aten._to_copy, aten.pow, aten.argmax, aten.argmin, aten.softmax, aten._softmax),
+        *(aten.cat, aten.__lshift__, aten.__rshift__, aten.clamp, aten.leaky_relu),
+        *(aten.maximum, aten.minimum, aten.amax, aten.amin, aten.relu, aten.neg, aten.abs),
+        *(aten.sign, aten.sgn, aten.max, aten.min, aten.lt, aten.le, aten.gt, aten.ge, aten.eq),
+        *(aten.ne, aten.sum, aten.reciprocal, aten.constant_pad_nd, aten.max_pool1d),
+        *(aten.max_pool2d, aten.sort, aten.topk, aten.roll),
+    )
+    for overload in packet.overloads()
+)
 
 
 def composites() -> dict[Any, Decomposition]:

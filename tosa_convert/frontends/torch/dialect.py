@@ -18,7 +18,9 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.passmanager import PassManager
 
 from tosa_convert.frontends.torch.repairs import has_sums, repair, restore_sums
-from tosa_convert.records import dataclass
+from tosa_convert.frontends.torch.unlowered_report import THE_MODEL as THE_MODEL
+from tosa_convert.frontends.torch.unlowered_report import NotLoweredError as NotLoweredError
+from tosa_convert.frontends.torch.unlowered_report import Unlowered as Unlowered
 
 #: torch-mlir's pipeline from the backend form of its dialect to TOSA.
 TO_TOSA: Final = "builtin.module(torch-backend-to-tosa-backend-pipeline)"
@@ -40,33 +42,9 @@ _PARTS: Final = ("torch.constant.", "torch.vtensor.literal", "torch.prim.ListCon
 TENSOR: Final = "!torch.vtensor"
 
 
-@dataclass(frozen=True)
-class Unlowered:
-    """An operator that does not lower.
-
-    operator: its name, as the framework has it where that is known.
-    location: MLIR's text of where it is.
-    reason: what torch-mlir said.
-    """
-
-    operator: str
-    location: str
-    reason: str
-
-
-#: In place of an operator's name, if none is to blame.
-THE_MODEL: Final = "the model"
 #: The reason of what torch-mlir refuses without one.
 NOT_CONVERTED: Final = "torch-mlir does not convert it to TOSA"
 _CRASH: Final = Unlowered(THE_MODEL, "", "torch-mlir crashes on it")
-
-
-class NotLoweredError(Exception):
-    """Operators do not lower: `found` has each with the number of its uses at one location."""
-
-    def __init__(self, found: dict[Unlowered, int]) -> None:
-        super().__init__("; ".join(f"{row.operator}: {row.reason}" for row in found))
-        self.found = found
 
 
 def to_tosa(weight_bytes: int) -> str:

@@ -335,6 +335,26 @@ def power_of_two(x: Any) -> Any:
     return torch.where(is_finite, power, torch.exp(x))
 
 
+def product_of_three(
+    x: Any,
+    y: Any,
+    z: Any,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Any:
+    """`_trilinear`, which `bilinear` has: the sum of the products along axes."""
+    made = None
+    for one, axes in ((x, expand1), (y, expand2), (z, expand3)):
+        for axis in sorted(axes):
+            one = one.unsqueeze(axis)
+        made = one if made is None else made * one
+    assert made is not None
+    return made.sum(list(sumdim)) if sumdim else made
+
+
 def dropout_of_inference(x: Any, p: float, train: bool | None) -> Any:
     """Return all elements, and a mask that keeps all: `native_dropout` in inference."""
     if train is None or train:

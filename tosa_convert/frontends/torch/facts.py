@@ -19,7 +19,7 @@ _TRAINING: Final = ("train", "training", "is_training")
 _QUANTISED: Final = "quantized_decomposed"
 
 #: Operators that stop the model if the data are not as it expects.
-_CHECKS: Final = (
+CHECKS: Final = (
     *("_assert_async", "_functional_assert_async", "_assert_scalar", "_functional_assert_scalar"),
     *("sym_constrain_range", "sym_constrain_range_for_size"),
 )
@@ -30,7 +30,7 @@ def drop_checks(program: Any) -> list[str]:
     found: Counter[str] = Counter()
     for node in reversed(list(program.graph.nodes)):
         name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
-        if node.op == "call_function" and name in _CHECKS and not node.users:
+        if node.op == "call_function" and name in CHECKS and not node.users:
             texts = [one for one in node.args if isinstance(one, str)]
             found[f"{name} {place(locate(node))}".strip() + "".join(f" ({t})" for t in texts)] += 1
             program.graph.erase_node(node)

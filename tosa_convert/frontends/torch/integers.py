@@ -14,8 +14,7 @@ from typing import Any, Final
 import torch
 from torch._decomp import decomposition_table
 
-from tosa_convert.frontends.torch.dialect import Unlowered
-from tosa_convert.frontends.torch.unlowered_report import locate
+from tosa_convert.frontends.torch.unlowered_report import Unlowered, locate
 
 _PRIMS: Final[Any] = torch.ops.prims
 _ATEN: Final[Any] = torch.ops.aten

@@ -97,7 +97,7 @@ def fake_quantize_channels(
 
 def decompositions() -> dict[Any, Any]:
     """Return those whose operators torch knows: it registers them when a module is imported."""
-    known, found = torch.ops.quantized_decomposed, {}
+    known, found = torch.ops.quantized_decomposed, chosen_parameters()
     for name, function in (
         ("quantize_per_tensor", quantize),
         ("dequantize_per_tensor", dequantize),
@@ -106,6 +106,12 @@ def decompositions() -> dict[Any, Any]:
         packet = getattr(known, name, None)
         for overload in packet.overloads() if packet is not None else ():
             found[getattr(packet, overload)] = function
+    return found
+
+
+def chosen_parameters() -> dict[Any, Any]:
+    """Return those that choose scales and zero points."""
+    known, found = torch.ops.quantized_decomposed, {}
     for name, is_symmetric in (("choose_qparams", False), ("choose_qparams_symmetric", True)):
         packet = getattr(known, name, None)
         if packet is not None:

@@ -4,14 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tosa_convert.frontends.process.request import NotLowered
 from tosa_convert.frontends.unlowered import advice
+from tosa_convert.records import dataclass
 
-if TYPE_CHECKING:
-    from tosa_convert.frontends.torch.dialect import Unlowered
 
+@dataclass(frozen=True)
+class Unlowered:
+    """An operator that does not lower.
+
+    operator: its name, as the framework has it where that is known.
+    location: MLIR's text of where it is.
+    reason: what stands against it. advice: what would help, if more is known than by its name.
+    """
+
+    operator: str
+    location: str
+    reason: str
+    advice: str = ""
+
+
+class NotLoweredError(Exception):
+    """Operators do not lower: `found` has each with the number of its uses at one location."""
+
+    def __init__(self, found: dict[Unlowered, int]) -> None:
+        super().__init__("; ".join(f"{row.operator}: {row.reason}" for row in found))
+        self.found = found
+
+
+#: In place of an operator's name, if none is to blame.
+THE_MODEL: Final = "the model"
 _FRAME: Final = re.compile(r'"([^"]*)":(\d+)')
 _NAMED: Final = re.compile(r'loc\("([^"]*)"')
 #: Folders of torch, and of all that is installed.
@@ -34,7 +58,8 @@ def report(
             where=place(unlowered.location),
             count=count,
             reason=unlowered.reason,
-            hint=(advise(unlowered.operator) if advise else "")
+            hint=unlowered.advice
+            or (advise(unlowered.operator) if advise else "")
             or advice("torch", unlowered.operator),
         )
     return list(rows.values())

@@ -1,0 +1,142 @@
+"""The rules of torch's operators give the numbers of torch: lowered in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+_F: Final[Any] = torch.nn.functional
+_ENDS: Final = (0.0, -0.0, 1.0, 2.5, -3.0, float("inf"), float("-inf"), float("nan"), 1e-30)
+
+
+class Program(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+
+def _loop(count: Any, x: Any) -> Any:
+    from torch._higher_order_ops.while_loop import while_loop
+
+    def body(count: Any, x: Any) -> Any:
+        return count + 1, torch.tanh(x * 1.5)
+
+    return while_loop(lambda count, x: count < 5, body, (count, x))
+
+
+def _scan(state: Any, rows: Any) -> Any:
+    from torch._higher_order_ops.scan import scan
+
+    return scan(lambda state, row: (state * 0.5 + row, (state * row).clone()), state, rows)
+
+
+def _branch(x: Any) -> Any:
+    return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos() * 2, (x,))
+
+
+def _ramp(*shape: int) -> Any:
+    return torch.linspace(-1, 1, int(np.prod(shape))).reshape(shape)
+
+
+#: Function, its arguments, and operators that the program must have.
+ROWS: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[str, ...]]]] = {
+    "branch that is taken": (_branch, (torch.ones(3),), ("COND_IF",)),
+    "branch that is not": (_branch, (-torch.ones(3),), ("COND_IF",)),
+    "loop": (_loop, (torch.tensor(0), _ramp(2, 3)), ("WHILE_LOOP",)),
+    "short scan": (_scan, (_ramp(3), _ramp(4, 3)), ("CONCAT",)),
+    "long scan": (_scan, (_ramp(3), _ramp(900, 3)), ("WHILE_LOOP",)),
+    "fractional powers": (
+        lambda x: (x**0.75, x**-1.25, x**1.5, 2.5**x, x.sign()),
+        (torch.tensor(_ENDS),),
+        ("POW",),
+    ),
+    "positions of a pool": (
+        lambda x: _F.max_pool2d(x, 3, 2, 1, ceil_mode=True, return_indices=True),
+        (_ramp(1, 2, 7, 6).sin(),),
+        (),
+    ),
+    "average with padding": (
+        lambda x: _F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+        (_ramp(1, 2, 6, 7),),
+        ("AVG_POOL2D", "PAD"),
+    ),
+    "diagonals": (
+        lambda x: (x.diagonal(1), x.diagonal(-1), x.mT.diagonal(2, 1, 2)),
+        (_ramp(4, 5, 6),),
+        (),
+    ),
+    "strides": (lambda x: x.as_strided((3, 2), (1, 4), 2), (_ramp(4, 3),), ("GATHER",)),
+    "windows": (lambda x: x.unfold(1, 3, 2), (_ramp(2, 8, 2),), ("GATHER",)),
+    "transposed in three dimensions": (
+        lambda x, w: _F.conv_transpose3d(x, w, stride=2, padding=1, output_padding=1),
+        (_ramp(1, 2, 3, 2, 3), _ramp(2, 3, 3, 3, 2)),
+        ("CONV3D",),
+    ),
+    "transposed with much padding": (
+        lambda x, w: _F.conv_transpose2d(x, w, stride=2, padding=4),
+        (_ramp(1, 2, 7, 7), _ramp(2, 3, 3, 3)),
+        ("TRANSPOSE_CONV2D", "SLICE"),
+    ),
+    "steps between elements": (
+        lambda x, y: torch.slice_scatter(x, y, 1, 1, 6, 2),
+        (_ramp(2, 7), _ramp(2, 3)),
+        ("CONCAT",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_numbers_and_operators(name: str) -> None:
+    from tosa_convert.frontends.read_result import with_own_outputs
+    from tosa_convert.frontends.torch.direct import lower_directly
+
+    function, arguments, kinds = ROWS[name]
+    with torch.no_grad():
+        program = torch.export.export(Program(function), arguments)
+    graph = with_own_outputs(lower_directly(program, ("i64",)).graph)
+    found = {op.spec.name for _, block in graph.blocks() for op in block.operators}
+    assert found >= set(kinds)
+    assert not tc.validate(graph)
+    given = dict(zip(graph.main.inputs, (one.numpy() for one in arguments), strict=True))
+    expected = function(*arguments)
+    wanted = torch.utils._pytree.tree_leaves(expected)
+    outputs = tc.run(graph, given, engine="numpy").outputs.values()
+    for made, right in zip(outputs, wanted, strict=True):
+        np.testing.assert_allclose(made, right.numpy(), rtol=2e-6, atol=1e-6)
+
+
+def test_weights_are_views_of_the_memory_of_torch() -> None:
+    from tosa_convert.frontends.torch.rules.node import array_of
+
+    for kind in (torch.float32, torch.bfloat16, torch.float8_e5m2, torch.int64):
+        weight = torch.zeros(2, 3).to(kind)
+        data = array_of(weight.mT).data
+        assert data is not None
+        assert data.shape == (3, 2)
+        assert data.ctypes.data == weight.data_ptr()
+
+
+def test_all_that_does_not_lower_is_named_with_its_line() -> None:
+    from tosa_convert.frontends.torch.direct import lower_directly
+    from tosa_convert.frontends.torch.unlowered_report import NotLoweredError, report
+
+    def function(x: Any) -> Any:
+        return torch.special.i0(x) + torch.linalg.eigvalsh(x @ x.mT)
+
+    program = torch.export.export(Program(function), (torch.ones(3, 3),))
+    with pytest.raises(NotLoweredError) as caught:
+        lower_directly(program, ())
+    rows = report(caught.value.found)
+    assert [row.operator for row in rows] == ["aten.i0", "aten._linalg_eigh"]
+    assert all("test_torch_rules.py:" in row.where for row in rows)

@@ -1,0 +1,89 @@
+"""Finds what no route lowers in a torch program: what is random, has an effect, or is no tensor."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+import torch
+from torch.export.graph_signature import InputKind
+
+from tosa_convert.frontends.torch.unlowered_report import Unlowered, locate
+
+NO_TENSOR: Final = "it returns no tensor, and programs return nothing else"
+_RANDOM: Final = "it draws random numbers"
+OBJECT: Final = "it is an object, and programs have tensors only"
+#: Operators that take programs, as torch.export writes them.
+_BRANCHES: Final = frozenset(
+    ("cond", "while_loop", "scan", "associative_scan", "map_impl", "flex_attention")
+)
+
+
+def effects(program: Any) -> dict[Unlowered, int]:
+    """Count the operators that check or print something, in an order that tokens keep."""
+    return Counter(
+        Unlowered(str(node.args[1]), locate(node), "it returns nothing but an effect")
+        for node in program.graph.nodes
+        if node.op == "call_function" and node.target is torch.ops.higher_order.with_effects
+    )
+
+
+def control_flow(program: Any) -> dict[Unlowered, int]:
+    """Count the branches and loops on data, which torch-mlir's importer does not take."""
+    return Counter(
+        Unlowered(f"torch.{node.target}", locate(node), "torch-mlir has no control flow for TOSA")
+        for node in program.graph.nodes
+        if str(node.target) in _BRANCHES
+    )
+
+
+def not_traced(program: Any, operator: str) -> dict[Unlowered, int]:
+    """Return the operator that torch cannot trace, at the first node whose name it begins with."""
+    nodes = (node for node in program.graph.nodes if node.op == "call_function")
+    names = ((node, str(node.target).rpartition(".")[0]) for node in nodes)
+    found = next((node for node, name in names if name and operator.startswith(name)), None)
+    where = locate(found) if found is not None else ""
+    return {Unlowered(operator, where, "torch has no shapes of its results"): 1}
+
+
+def objects(program: Any) -> dict[Unlowered, int]:
+    """Count the objects of a program, such as generators of random numbers; TOSA has tensors only."""
+    specs = program.graph_signature.input_specs
+    targets = [spec.target for spec in specs if spec.kind == InputKind.CUSTOM_OBJ]
+    kinds = [program.constants.get(target) for target in targets]
+    return Counter(Unlowered(type(one).__name__, "", OBJECT) for one in kinds)
+
+
+def data_dependent(program: Any) -> dict[Unlowered, int]:
+    """Count the operators whose results have a size that depends on the data."""
+    return Counter(
+        Unlowered(str(node.target), locate(node), "the size of its result depends on the data")
+        for node in program.graph.nodes
+        if node.op == "call_function"
+        and torch.Tag.dynamic_output_shape in getattr(node.target, "tags", ())
+        and any(not str(size).isdigit() for size in getattr(node.meta.get("val"), "shape", ()))
+    )
+
+
+def dropouts_between_layers(program: Any) -> dict[Unlowered, int]:
+    """Count the recurrent operators with a dropout between layers, which torch decomposes away."""
+    found: Counter[Unlowered] = Counter()
+    for node in program.graph.nodes:
+        if node.op != "call_function" or not hasattr(node.target, "_schema"):
+            continue
+        names = (argument.name for argument in node.target._schema.arguments)
+        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        if given.get("dropout") and given.get("train") and given.get("num_layers", 1) > 1:
+            found[Unlowered(f"dropout of {node.target}", locate(node), _RANDOM)] += 1
+    return found
+
+
+def random_operators(program: Any) -> dict[Unlowered, int]:
+    """Count the operators that draw random numbers, which torch-mlir would lower to constants."""
+    return Counter(
+        Unlowered(str(node.target), locate(node), _RANDOM)
+        for node in program.graph.nodes
+        if node.op == "call_function"
+        and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        and node.users
+    )

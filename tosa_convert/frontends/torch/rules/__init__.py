@@ -1,0 +1,1 @@
+"""Rules that lower the operators of torch: for each kind of them a table from names to functions."""

@@ -1,0 +1,356 @@
+"""Elementwise operators: arithmetic, comparisons, bits, functions, activations and conversions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.lowering import activations, arithmetic, functions
+from tosa_convert.frontends.lowering.scope import (
+    BOOL,
+    FLOAT32,
+    INT32,
+    Array,
+    NotLowered,
+    Scope,
+    carrier,
+    is_float,
+    is_small,
+    is_unsigned,
+)
+from tosa_convert.frontends.torch.rules.node import Node, Rule, kind_of
+
+# -- arithmetic ----------------------------------------------------------------------------------
+
+
+def combined(s: Scope, word: str, a: Array, b: Array) -> Array:
+    """ADD, SUB or MUL of numbers of any type; those of 8 and 16 bits wrap around."""
+    if a.dtype == BOOL:
+        return s.both(a, b) if word == "mul" else s.either(a, b)
+    if is_small(a.dtype):
+        return s.narrowed(s.elementwise(word, s.widened(a), s.widened(b)), a.dtype)
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    if word == "mul":
+        for one, other in ((a, b), (b, a)):
+            if other.number() == 1 and one.shape == shape:
+                return one
+    return s.elementwise(word, a, b)
+
+
+def _arithmetic(n: Node, a: Any, b: Any, *, alpha: Any = 1, word: str) -> Array:
+    x, y = n.arrays(a, b)
+    if alpha != 1:
+        x, y = n.arrays(x, combined(n.scope, "mul", *n.arrays(y, alpha)))
+    return combined(n.scope, word, x, y)
+
+
+def _division(n: Node, a: Any, b: Any) -> Array:
+    return arithmetic.divided(n.scope, *n.arrays(a, b))
+
+
+def divided_whole(n: Node, a: Any, b: Any, *, rounding_mode: str | None = None) -> Array:
+    """Lower `div` with a rounding mode; of integers, the mode "trunc" is INTDIV."""
+    if rounding_mode is None:
+        return _division(n, a, b)
+    s, (x, y) = n.scope, n.arrays(a, b)
+    if rounding_mode != "trunc" or is_float(x.dtype) or x.dtype == BOOL:
+        raise NotLowered(f"it rounds by the mode {rounding_mode}", "use another form")
+    if is_small(x.dtype):
+        return s.narrowed(s.elementwise("intdiv", s.widened(x), s.widened(y)), x.dtype)
+    return s.elementwise("intdiv", x, y)
+
+
+def _extremum(n: Node, a: Any, b: Any, *, name: str) -> Array:
+    return arithmetic.extremum(n.scope, name, *n.arrays(a, b))
+
+
+def _negated(n: Node, a: Array) -> Array:
+    s = n.scope
+    if is_float(a.dtype):
+        return s.elementwise("negate", a)
+    if is_small(a.dtype):
+        return s.narrowed(s.mul(s.widened(a), -1), a.dtype)
+    return s.mul(a, -1)
+
+
+def _magnitude(n: Node, a: Array) -> Array:
+    s = n.scope
+    if is_float(a.dtype):
+        return s.elementwise("abs", a)
+    if is_unsigned(a.dtype) or a.dtype == BOOL:
+        return a
+    if is_small(a.dtype):
+        return s.narrowed(s.elementwise("abs", s.widened(a)), a.dtype)
+    return s.maximum(a, s.mul(a, -1))  # The least integer stays what it is.
+
+
+def _sign(n: Node, a: Array) -> Array:
+    s = n.scope
+    if is_float(a.dtype):  # That of NaN is 0.
+        return s.select(s.greater(a, 0), 1, s.select(s.greater(0, a), -1, 0, a.dtype))
+    return a if a.dtype == BOOL else arithmetic.sign(s, a)
+
+
+def _power(n: Node, a: Any, b: Any) -> Array:
+    s = n.scope
+    kind = n.dtype
+    if is_float(kind):
+        exponent = b if not isinstance(b, Array) else b.number()
+        if exponent is not None and float(exponent) == 2:
+            (x,) = n.arrays(a)
+            return s.mul(x, x)
+        x, y = n.arrays(a, b, dtype=FLOAT32)
+        if exponent is not None and math.isfinite(exponent) and (2 * exponent) % 1:
+            return n.convert(_fractional_power(s, x, float(exponent)), kind)
+        return n.convert(functions.power(s, x, y), kind)
+    if isinstance(b, Array):
+        raise NotLowered("TOSA has no powers of integers", "cast to float32")
+    (x,) = n.arrays(a)
+    wide = s.widened(x) if is_small(kind) else x
+    made = _integer_power(s, wide, int(b))
+    return s.narrowed(made, kind) if is_small(kind) else made
+
+
+def _fractional_power(s: Scope, x: Array, exponent: float) -> Array:
+    """Return a power of numbers above 0; POW is undefined for others, and for infinity."""
+    is_inside = s.both(s.greater(x, 0.0), s.greater(math.inf, x))
+    made = s.elementwise("pow", s.select(is_inside, x, 1.0), exponent)
+    of_zero, of_infinity = (0.0, math.inf) if exponent > 0 else (math.inf, 0.0)
+    size = s.elementwise("abs", x)
+    at_end = s.select(s.equal(size, math.inf), of_infinity, math.nan, FLOAT32)
+    at_end = s.select(s.equal(x, 0.0), of_zero, at_end)
+    return s.select(is_inside, made, at_end)
+
+
+def _integer_power(s: Scope, a: Array, exponent: int) -> Array:
+    if exponent < 0:
+        raise NotLowered("integers have no negative powers", "cast to float32")
+    made: Array | None = None
+    for bit in bin(exponent)[2:]:
+        made = None if made is None else s.mul(made, made)
+        if bit == "1":
+            made = a if made is None else s.mul(made, a)
+    return Array(a.dtype, a.shape, np.ones((1,) * a.rank, a.dtype)) if made is None else made
+
+
+# -- comparisons, truth values and bits ----------------------------------------------------------
+
+
+def _comparison(n: Node, a: Any, b: Any, *, name: str, is_flipped: bool = False) -> Array:
+    x, y = n.arrays(a, b, dtype=n.promoted(0, 1))
+    return arithmetic.compared(n.scope, x, y, name, is_flipped)
+
+
+def _equal(n: Node, a: Any, b: Any) -> Array:
+    return arithmetic.equals(n.scope, *n.arrays(a, b, dtype=n.promoted(0, 1)))
+
+
+def _not_equal(n: Node, a: Any, b: Any) -> Array:
+    return arithmetic.ne(n.scope, *n.arrays(a, b, dtype=n.promoted(0, 1)))
+
+
+def _logical(n: Node, a: Any, b: Any, *, word: str) -> Array:
+    return n.scope.elementwise(f"logical_{word}", *n.arrays(a, b, dtype=BOOL))
+
+
+def _logical_not(n: Node, a: Array) -> Array:
+    return n.scope.negation(n.convert(a, BOOL))
+
+
+def _bitwise(n: Node, a: Any, b: Any, *, word: str) -> Array:
+    x, y = n.arrays(a, b)
+    return arithmetic.bitwise(n.scope, x, y, word)
+
+
+def _shifted(n: Node, a: Any, b: Any, *, is_left: bool) -> Array:
+    x, by = n.arrays(a, b)
+    if is_left:
+        return arithmetic.shifted(n.scope, x, by, "logical_left_shift")
+    if is_unsigned(x.dtype):
+        return arithmetic.shifted(n.scope, x, by, "logical_right_shift")
+    return arithmetic.shifted(n.scope, x, by, "arithmetic_right_shift", round=False)
+
+
+def where(n: Node, condition: Array, yes: Any, no: Any) -> Array:
+    """Return the elements of one tensor where a condition is true, of another elsewhere."""
+    x, y = n.arrays(yes, no)
+    rank = max(condition.rank, x.rank)
+    test, x, y = (n.ranked(one, rank) for one in (n.convert(condition, BOOL), x, y))
+    s = n.scope
+    if x.dtype == BOOL and condition.dtype == BOOL:
+        return s.select(test, x, y)
+    held = [s.viewed(one, carrier(one.dtype)) for one in (x, y)]
+    return s.viewed(s.select(test, *held), x.dtype)
+
+
+def _is_nan(n: Node, a: Array) -> Array:
+    if not is_float(a.dtype):
+        return Array(BOOL, a.shape, np.zeros((1,) * a.rank, np.bool_))
+    return n.scope.is_nan(a)
+
+
+# -- functions of floating point -----------------------------------------------------------------
+
+#: A function of one array in floating point.
+Unary = Callable[[Scope, Array], Array]
+
+
+def _unary(n: Node, a: Any, *, function: Unary) -> Array:
+    (x,) = n.arrays(a)
+    return function(n.scope, x)
+
+
+def _in_fp32(n: Node, a: Any, *, function: Unary) -> Array:
+    (x,) = n.arrays(a, dtype=FLOAT32)
+    return n.convert(function(n.scope, x), n.dtype)
+
+
+def _operator(name: str) -> Rule:
+    """Return the rule of a function that is an operator of TOSA."""
+    return partial(_unary, function=lambda s, x: s.elementwise(name, x))
+
+
+def _logarithm(base: float) -> Rule:
+    scale = 1 / math.log(base)
+    return partial(_in_fp32, function=lambda s, x: s.mul(s.elementwise("log", x), scale))
+
+
+def _reciprocal(n: Node, a: Any) -> Array:
+    (x,) = n.arrays(a)
+    return n.scope.elementwise("reciprocal", x)
+
+
+def _rounded(n: Node, a: Array, *, decimals: int = 0) -> Array:
+    """Round to the nearest whole number, and to the even one of two: CAST does that."""
+    if not is_float(a.dtype):
+        return a
+    if decimals:
+        raise NotLowered("it rounds to decimals", "multiply and divide around torch.round")
+    s = n.scope
+    most = 2.0 ** {"float32": 23, "float16": 10, "bfloat16": 7}[str(a.dtype)]
+    has_fraction = s.greater(most, s.elementwise("abs", a))
+    whole = s.cast(s.cast(s.select(has_fraction, a, 0), INT32), a.dtype)
+    return s.select(has_fraction, whole, a)
+
+
+def _whole(n: Node, a: Array, *, name: str) -> Array:
+    return n.scope.elementwise(name, a) if is_float(a.dtype) else a
+
+
+def _truncated(n: Node, a: Array) -> Array:
+    return arithmetic.truncated(n.scope, a) if is_float(a.dtype) else a
+
+
+# -- activations ---------------------------------------------------------------------------------
+
+
+def clamp(n: Node, a: Array, low: Any = None, high: Any = None) -> Array:
+    """Clamp to numbers or arrays; None is no bound. Where the bounds cross, the upper one counts."""
+    s, kind = n.scope, n.dtype
+    (x,) = n.arrays(a)
+    numbers = [one for one in (low, high) if one is not None and not isinstance(one, Array)]
+    if len(numbers) == 2 - (low, high).count(None) and is_float(kind):
+        if any(math.isnan(one) for one in numbers):
+            return Array(kind, x.shape, np.full((1,) * x.rank, np.nan, kind))
+        least = -math.inf if low is None else low
+        most = math.inf if high is None else high
+        return n.clamp(x, min(least, most), most)
+    if kind == np.uint8:
+        low, high = (one & 255 if isinstance(one, int) else one for one in (low, high))
+    for bound, name in ((low, "maximum"), (high, "minimum")):
+        if bound is not None:
+            x = arithmetic.extremum(s, name, *n.arrays(x, bound))
+    return x
+
+
+def _relu(n: Node, a: Array) -> Array:
+    return clamp(n, a, 0)
+
+
+def _leaky_relu(n: Node, a: Array, slope: float = 0.01) -> Array:
+    return activations.leaky_relu(n.scope, a, slope)
+
+
+def _elu(n: Node, a: Array, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Array:
+    return activations.elu(n.scope, a, alpha, scale, input_scale)
+
+
+def _gelu(n: Node, a: Array, *, approximate: str = "none") -> Array:
+    function = activations.gelu_tanh if approximate == "tanh" else activations.gelu
+    return _in_fp32(n, a, function=function)
+
+
+# -- conversions ---------------------------------------------------------------------------------
+
+
+def _to_copy(n: Node, a: Array, **_: Any) -> Array:
+    return n.convert(a, n.dtype)
+
+
+def _convert_element_type(n: Node, a: Array, dtype: Any) -> Array:
+    return n.convert(a, n.own(kind_of(dtype)))
+
+
+RULES: Final[dict[str, Rule]] = {
+    "add": partial(_arithmetic, word="add"),
+    "sub": partial(_arithmetic, word="sub"),
+    "mul": partial(_arithmetic, word="mul"),
+    "div": _division,
+    "div.Tensor_mode": divided_whole,
+    "div.Scalar_mode": divided_whole,
+    "maximum": partial(_extremum, name="maximum"),
+    "minimum": partial(_extremum, name="minimum"),
+    "neg": _negated,
+    "abs": _magnitude,
+    "sign": _sign,
+    "sgn": _sign,
+    "pow": _power,
+    "gt": partial(_comparison, name="greater"),
+    "ge": partial(_comparison, name="greater_equal"),
+    "lt": partial(_comparison, name="greater", is_flipped=True),
+    "le": partial(_comparison, name="greater_equal", is_flipped=True),
+    "eq": _equal,
+    "ne": _not_equal,
+    **{f"logical_{word}": partial(_logical, word=word) for word in ("and", "or", "xor")},
+    "logical_not": _logical_not,
+    **{f"bitwise_{word}": partial(_bitwise, word=word) for word in ("and", "or", "xor")},
+    "bitwise_not": lambda n, a: arithmetic.not_(n.scope, a),
+    **dict.fromkeys(("bitwise_left_shift", "__lshift__"), partial(_shifted, is_left=True)),
+    **dict.fromkeys(("bitwise_right_shift", "__rshift__"), partial(_shifted, is_left=False)),
+    "where": where,
+    "isnan": _is_nan,
+    **{
+        name: _operator(name)
+        for name in ("exp", "log", "sin", "cos", "tanh", "sigmoid", "erf", "rsqrt")
+    },
+    "sqrt": partial(_unary, function=functions.sqrt),
+    "reciprocal": _reciprocal,
+    "log2": _logarithm(2),
+    "log10": _logarithm(10),
+    **{
+        name: partial(_in_fp32, function=getattr(functions, function))
+        for name, function in (
+            *(("expm1", "expm1"), ("log1p", "log1p"), ("tan", "tan"), ("atan", "atan")),
+            *(("erfinv", "erf_inv"), ("special_erfinv", "erf_inv")),
+        )
+    },
+    "floor": partial(_whole, name="floor"),
+    "ceil": partial(_whole, name="ceil"),
+    "trunc": _truncated,
+    "round": _rounded,
+    "clamp": clamp,
+    "hardtanh": lambda n, a, low=-1.0, high=1.0: clamp(n, a, low, high),
+    "clamp_min": lambda n, a, low: clamp(n, a, low),
+    "clamp_max": lambda n, a, high: clamp(n, a, None, high),
+    "relu": _relu,
+    "leaky_relu": _leaky_relu,
+    "elu": _elu,
+    "gelu": _gelu,
+    "silu": partial(_in_fp32, function=activations.silu),
+    "_to_copy": _to_copy,
+    "prims.convert_element_type": _convert_element_type,
+}

@@ -1,0 +1,82 @@
+"""Operators of quantised programs, as pt2e and torchao write them around what they quantise."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.arithmetic import divided, extremum
+from tosa_convert.frontends.lowering.quantization import dequantized, limits, rounded
+from tosa_convert.frontends.lowering.scope import FLOAT32, Array, constant
+from tosa_convert.frontends.torch.rules.node import Node, Rule
+
+
+def _of_axis(n: Node, one: Any, rank: int, axis: int | None) -> Array:
+    """Return a scale or a zero point so that it broadcasts: one number, or one for each channel."""
+    held = one if isinstance(one, Array) else constant(np.asarray(one))
+    shape = [1] * rank
+    if axis is not None:
+        shape[axis] = held.size
+    return layout.reshape(n.scope, held, shape)
+
+
+def _quantized(
+    n: Node, a: Array, scale: Any, zero_point: Any, least: int, most: int, axis: int | None
+) -> Array:
+    """Multiply by the reciprocal of the scale, as torch does, and round halves to even."""
+    s = n.scope
+    factor = n.convert(_of_axis(n, scale, a.rank, axis), FLOAT32)
+    zero = _of_axis(n, zero_point, a.rank, axis)
+    inverse = divided(s, constant(np.ones((1,) * a.rank, np.float32)), factor)
+    real = s.mul(n.convert(a, FLOAT32), inverse)
+    if (least, most) == limits(n.dtype):
+        return rounded(s, real, zero, n.dtype)
+    number = zero.number()
+    if number is not None:
+        real = n.clamp(real, least - int(number), most - int(number))
+        return rounded(s, real, zero, n.dtype)
+    made = rounded(s, real, zero, n.dtype)
+    for bound, name in ((least, "maximum"), (most, "minimum")):
+        made = extremum(s, name, made, constant(np.full((1,) * a.rank, bound).astype(made.dtype)))
+    return made
+
+
+def _quantize(
+    n: Node, a: Array, scale: Any, zero_point: Any, least: int, most: int, *_: Any, **__: Any
+) -> Array:
+    return _quantized(n, a, scale, zero_point, least, most, None)
+
+
+def _quantize_channels(
+    n: Node, a: Array, scales: Any, zero_points: Any, axis: int, least: int, most: int, *_: Any
+) -> Array:
+    return _quantized(n, a, scales, zero_points, least, most, axis % a.rank)
+
+
+def _dequantize(n: Node, a: Array, scale: Any, zero_point: Any, *_: Any, **__: Any) -> Array:
+    return _dequantized(n, a, scale, zero_point, None)
+
+
+def _dequantize_channels(
+    n: Node, a: Array, scales: Any, zero_points: Any, axis: int, *_: Any, **__: Any
+) -> Array:
+    return _dequantized(n, a, scales, zero_points, axis % a.rank)
+
+
+def _dequantized(n: Node, a: Array, scale: Any, zero_point: Any, axis: int | None) -> Array:
+    zero = None if zero_point is None else _of_axis(n, zero_point, a.rank, axis)
+    factor = n.convert(_of_axis(n, scale, a.rank, axis), FLOAT32)
+    if a.is_constant:  # Weights stay integers.
+        a = n.scope.array(n.scope.whole(a), a.dtype)
+    return n.convert(dequantized(n.scope, a, factor, zero), n.dtype)
+
+
+_NAMESPACE: Final = "quantized_decomposed"
+RULES: Final[dict[str, Rule]] = {
+    f"{_NAMESPACE}.quantize_per_tensor": _quantize,
+    f"{_NAMESPACE}.dequantize_per_tensor": _dequantize,
+    f"{_NAMESPACE}.quantize_per_channel": _quantize_channels,
+    f"{_NAMESPACE}.dequantize_per_channel": _dequantize_channels,
+}

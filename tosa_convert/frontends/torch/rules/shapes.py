@@ -1,0 +1,257 @@
+"""Operators that move elements without computing any: shapes, slices, joins, padding, and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, carrier, constant
+from tosa_convert.frontends.torch.rules.node import Node, Rule
+
+
+def same(n: Node, a: Array, *_: Any, **__: Any) -> Array:
+    """Return what an operator takes: a copy is the same value."""
+    return n.convert(a, n.dtype)
+
+
+def reshape(n: Node, a: Array, *_: Any) -> Array:
+    """Reshape to the shape that torch found, for each way of saying it."""
+    return layout.reshape(n.scope, a, n.shape)
+
+
+def expand(n: Node, a: Array, *_: Any, **__: Any) -> Array:
+    return layout.broadcast_to(n.scope, a, n.shape)
+
+
+def permute(n: Node, a: Array, dims: Sequence[int]) -> Array:
+    order = [axis % a.rank for axis in dims]
+    return a if order == list(range(a.rank)) else layout.transpose(n.scope, a, order)
+
+
+def swapped(n: Node, a: Array, first: int, second: int) -> Array:
+    """Exchange two axes."""
+    if a.rank == 0:
+        return a
+    order = list(range(a.rank))
+    x, y = first % a.rank, second % a.rank
+    order[x], order[y] = y, x
+    return permute(n, a, order)
+
+
+def sliced(
+    n: Node, a: Array, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Array:
+    axis = dim % a.rank
+    first, last, _ = slice(start, end, step).indices(a.shape[axis])
+    if (first, last, step) == (0, a.shape[axis], 1):
+        return a
+    return layout.part(n.scope, a, axis, first, max(first, last), step)
+
+
+def narrowed(n: Node, a: Array, dim: int, start: int, length: int) -> Array:
+    return sliced(n, a, dim, start, start + length)
+
+
+def select(n: Node, a: Array, dim: int, index: Any) -> Array:
+    if isinstance(index, Array):
+        raise NotLowered("it selects by a computed number", "use torch.index_select")
+    axis = dim % a.rank
+    index %= a.shape[axis]
+    return layout.reshape(n.scope, layout.part(n.scope, a, axis, index, index + 1), n.shape)
+
+
+def _split_with_sizes(n: Node, a: Array, sizes: Sequence[int], dim: int = 0) -> list[Array]:
+    return layout.split(n.scope, a, sizes, dim % a.rank)
+
+
+def _split(n: Node, a: Array, *_: Any) -> list[Array]:
+    """Split into the parts whose shapes torch found."""
+    axes = [k for k in range(a.rank) if a.shape[k] != n.shape[k]] or [0]
+    return layout.split(n.scope, a, [shape[axes[0]] for shape in n.shapes], axes[0])
+
+
+def _unbind(n: Node, a: Array, dim: int = 0) -> list[Array]:
+    return layout.unstack(n.scope, a, dim % a.rank)
+
+
+def joined(n: Node, arrays: Sequence[Array], dim: int = 0) -> Array:
+    """Join arrays along an axis, in the type of the result; empty ones add nothing."""
+    full = [n.convert(one, n.dtype) for one in arrays if one.size]
+    if not full:
+        return Array(n.dtype, n.shape, np.zeros(n.shape, n.dtype))
+    held = [n.scope.viewed(one, carrier(n.dtype)) for one in full]
+    made = layout.concatenate(n.scope, held, dim % full[0].rank)
+    return n.scope.viewed(made, n.dtype)
+
+
+def _stack(n: Node, arrays: Sequence[Array], dim: int = 0) -> Array:
+    axis = dim % n.rank
+    shapes = [(*one.shape[:axis], 1, *one.shape[axis:]) for one in arrays]
+    rows = [layout.reshape(n.scope, one, to) for one, to in zip(arrays, shapes, strict=True)]
+    return joined(n, rows, axis)
+
+
+def _repeat(n: Node, a: Array, repeats: Sequence[int]) -> Array:
+    full = n.ranked(a, len(repeats))
+    # What has size 1 is spread, without an operator.
+    sizes = [count if size == 1 else size for size, count in zip(full.shape, repeats, strict=True)]
+    spread = layout.broadcast_to(n.scope, full, sizes)
+    left = [1 if size == 1 else count for size, count in zip(full.shape, repeats, strict=True)]
+    return spread if max(left, default=1) == 1 else _tiled(n, spread, left)
+
+
+def _tiled(n: Node, a: Array, repeats: Sequence[int]) -> Array:
+    if a.data is not None:
+        data = np.tile(np.broadcast_to(a.data, a.shape), repeats)
+        return Array(a.dtype, tuple(data.shape), data)
+    return layout.tile(n.scope, a, repeats)
+
+
+def _flip(n: Node, a: Array, dims: Sequence[int]) -> Array:
+    return layout.reverse(n.scope, a, [axis % a.rank for axis in dims])
+
+
+def constant_pad(n: Node, a: Array, pad: Sequence[int], value: Any = 0) -> Array:
+    """Add elements at both ends of the last axes, or take them away where a number is negative."""
+    rest = [0] * (a.rank - len(pad) // 2)
+    low, high = [*rest, *pad[-2::-2]], [*rest, *pad[-1::-2]]
+    held = n.scope.viewed(a, carrier(a.dtype))
+    fill = constant(np.asarray(value).astype(a.dtype).view(held.dtype).reshape(()))
+    return n.scope.viewed(layout.pad(n.scope, held, low, high, fill), a.dtype)
+
+
+def _slice_scatter(
+    n: Node,
+    a: Array,
+    source: Array,
+    dim: int = 0,
+    start: Any = None,
+    end: Any = None,
+    step: int = 1,
+) -> Array:
+    axis = dim % a.rank
+    size = a.shape[axis]
+    first, last, _ = slice(start, end, step).indices(size)
+    if first >= last:
+        return a
+    if step != 1:
+        return _put_by_steps(n, a, source, axis, range(first, last, step))
+    return replaced(n, a, n.convert(source, a.dtype), axis, first)
+
+
+def replaced(n: Node, a: Array, source: Array, axis: int, first: int) -> Array:
+    """Put a part in place of that of its size along an axis."""
+    s, size = n.scope, a.shape[axis]
+    last = first + source.shape[axis]
+    parts = [source]
+    if first > 0:
+        parts.insert(0, layout.part(s, a, axis, 0, first))
+    if last < size:
+        parts.append(layout.part(s, a, axis, last, size))
+    held = [s.viewed(one, carrier(a.dtype)) for one in parts]
+    return s.viewed(layout.concatenate(s, held, axis), a.dtype)
+
+
+def _put_by_steps(n: Node, a: Array, source: Array, axis: int, places: range) -> Array:
+    """Put single elements along an axis between those that stay."""
+    s, parts, last = n.scope, [], 0
+    for number, place in enumerate(places):
+        if place > last:
+            parts.append(layout.part(s, a, axis, last, place))
+        parts.append(layout.part(s, source, axis, number, number + 1))
+        last = place + 1
+    if last < a.shape[axis]:
+        parts.append(layout.part(s, a, axis, last, a.shape[axis]))
+    held = [s.viewed(n.convert(one, a.dtype), carrier(a.dtype)) for one in parts]
+    return s.viewed(layout.concatenate(s, held, axis), a.dtype)
+
+
+def _select_scatter(n: Node, a: Array, source: Array, dim: int, index: int) -> Array:
+    axis = dim % a.rank
+    shape = [1 if k == axis else size for k, size in enumerate(a.shape)]
+    row = layout.reshape(n.scope, n.convert(source, a.dtype), shape)
+    return replaced(n, a, row, axis, index % a.shape[axis])
+
+
+def _diagonal(n: Node, a: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    """Return a diagonal as the last axis: every so many elements of the flattened axes."""
+    s, first, second = n.scope, dim1 % a.rank, dim2 % a.rank
+    others = [k for k in range(a.rank) if k not in (first, second)]
+    rows, columns = a.shape[first], a.shape[second]
+    moved = permute(n, a, [*others, first, second])
+    flat = layout.reshape(s, moved, (*moved.shape[:-2], rows * columns))
+    start = offset if offset >= 0 else -offset * columns
+    stop = start + (n.shape[-1] - 1) * (columns + 1) + 1
+    return layout.part(s, flat, flat.rank - 1, start, stop, columns + 1)
+
+
+# -- constants -----------------------------------------------------------------------------------
+
+
+def _filled(n: Node, number: Any) -> Array:
+    return Array(n.dtype, n.shape, np.full((1,) * n.rank, number).astype(n.dtype))
+
+
+def _full(n: Node, _: Any, number: Any, **__: Any) -> Array:
+    if isinstance(number, Array):
+        return expand(n, n.convert(number, n.dtype))
+    return _filled(n, number)
+
+
+def _fill(n: Node, a: Array, number: Any) -> Array:
+    return _full(n, a, number)
+
+
+def _scalar_tensor(n: Node, number: Any, **_: Any) -> Array:
+    return _full(n, None, number)
+
+
+#: Operators whose operands are not computed but moved: torch is not asked to copy constants.
+RULES: Final[dict[str, Rule]] = {
+    **dict.fromkeys(
+        (
+            *("clone", "alias", "detach", "detach_", "lift_fresh_copy", "contiguous", "lift"),
+            *("_conj_physical", "resolve_conj", "resolve_neg", "prims.view_of"),
+        ),
+        same,
+    ),
+    **dict.fromkeys(
+        (
+            *("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten"),
+            *("prims.squeeze", "_reshape_alias"),
+        ),
+        reshape,
+    ),
+    "expand": expand,
+    "broadcast_to": expand,
+    "permute": permute,
+    "transpose": swapped,
+    "t": lambda n, a: swapped(n, a, 0, 1) if a.rank == 2 else a,
+    "slice": sliced,
+    "narrow": narrowed,
+    "select": select,
+    "split_with_sizes": _split_with_sizes,
+    "split": _split,
+    "unbind": _unbind,
+    "cat": joined,
+    "stack": _stack,
+    "repeat": _repeat,
+    "flip": _flip,
+    "constant_pad_nd": constant_pad,
+    "slice_scatter": _slice_scatter,
+    "select_scatter": _select_scatter,
+    "diagonal": _diagonal,
+    "copy": lambda n, a, b, *_: expand(n, n.convert(b, n.dtype)),
+    "full": _full,
+    "full_like": _full,
+    "fill": _fill,
+    "scalar_tensor": _scalar_tensor,
+    **dict.fromkeys(
+        ("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "empty_strided"),
+        lambda n, *_, **__: _filled(n, 0),
+    ),
+    **dict.fromkeys(("ones", "ones_like", "new_ones"), lambda n, *_, **__: _filled(n, 1)),
+}

@@ -1,0 +1,416 @@
+"""Goes through a torch program, node by node, and lowers each by its rule."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch.export.graph_signature import InputKind, TensorArgument
+
+from tosa_convert.builder import Builder
+from tosa_convert.builder.values import Value
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.frontends.lowering.scope import (
+    FLOAT32,
+    Array,
+    NotLowered,
+    Scope,
+    carrier,
+    refuse_empty,
+    whole_data,
+)
+from tosa_convert.frontends.process.request import CutOperator, Operand
+from tosa_convert.frontends.torch.facts import CHECKS
+from tosa_convert.frontends.torch.rules.node import Node, array_of, kind_of
+from tosa_convert.frontends.torch.signature import HELD, held_tensor
+from tosa_convert.frontends.torch.table import MOVES, name_of, rule_of
+from tosa_convert.frontends.torch.unlowered_report import Unlowered, locate, place
+from tosa_convert.frontends.unlowered import advice
+from tosa_convert.graph.model import Graph
+from tosa_convert.records import replace
+
+#: The largest constant in bytes that is computed, unless its operands are as large.
+_MOST_FOLDED: Final = 1 << 20
+_NO_RULE: Final = ""
+_RANDOM: Final = "it draws random numbers"
+_INSIDE: Final = "it is inside a loop or a branch"
+_NO_LITERAL: Final = "it takes something else than tensors, numbers, texts and lists of these"
+
+
+class Walk:
+    """Lowers a decomposed program.
+
+    What does not lower is collected in `problems` and stood in for; or it is cut out: then it is in
+    `cuts`, its results are inputs of the program, and what it takes are outputs.
+    """
+
+    def __init__(self, narrow: Sequence[str] = (), partial: bool = False) -> None:
+        self.narrow = frozenset(narrow)
+        self.is_partial = partial
+        self.problems: Counter[Unlowered] = Counter()
+        self.cuts: list[CutOperator] = []
+        self._operands: list[Value] = []
+        self._inputs = 0
+        self._depth = 0
+
+    # -- programs --------------------------------------------------------------------------------
+
+    def program(self, program: Any) -> Graph:
+        """Return the program whose inputs are those that torch's user gives, state included."""
+        builder = Builder("main")
+        scope = Scope(builder, "i64" in self.narrow)
+        specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
+        values: list[Any] = []
+        for node in program.graph.find_nodes(op="placeholder"):
+            values.append(self._given(program, scope, node, specs[node.name]))
+        self._inputs = sum(isinstance(one, Array) and one.data is None for one in values)
+        nodes = program.graph.output_node().args[0]
+        found = self.graph(scope, program.graph_module, values)
+        by_name = {node.name: one for node, one in zip(nodes, found, strict=True)}
+        results = [
+            scope.whole(by_name[spec.arg.name]) for spec in program.graph_signature.output_specs
+        ]
+        return self._finished(builder, results)
+
+    def _finished(self, builder: Builder, results: list[Value]) -> Graph:
+        """Return the program, with what cut operators take after its results."""
+        count = len(results)
+        places: list[int] = []
+        for value in self._operands:
+            at = next((k for k, one in enumerate(results) if one is value), len(results))
+            if at == len(results):
+                results.append(value)
+            places.append(at)
+        del count
+
+        def placed(one: Operand) -> Operand:
+            if one.items is not None:
+                return replace(one, items=tuple(map(placed, one.items)))
+            return one if one.place is None else replace(one, place=places[one.place])
+
+        self.cuts = [replace(cut, operands=tuple(map(placed, cut.operands))) for cut in self.cuts]
+        builder.output(*results)
+        return builder.graph()
+
+    def _given(self, program: Any, scope: Scope, node: Any, spec: Any) -> Any:
+        """Return the value of an input of the graph: an array, or a number."""
+        if spec.kind in HELD:
+            return array_of(held_tensor(program, spec))
+        if spec.kind != InputKind.USER_INPUT or not isinstance(spec.arg, TensorArgument):
+            return getattr(spec.arg, "value", None)
+        value = node.meta["val"]
+        kind = self.kind(value.dtype)
+        shape = tuple(map(int, value.shape))
+        made = Array(kind, shape)
+        try:
+            refuse_empty(shape)
+            made.value = scope.builder.input(node.name, carrier(kind), shape)
+        except NotLowered as problem:
+            self.refuse(f"the input {node.name}", node, problem)
+            return self._stand_in(scope, shape, kind)
+        return made
+
+    def kind(self, dtype: Any) -> np.dtype[Any]:
+        """Return the element type of a type of torch: FP32 for 64 bits, if these are narrowed."""
+        kind = kind_of(dtype)
+        return FLOAT32 if kind == np.float64 and "f64" in self.narrow else kind
+
+    # -- graphs ----------------------------------------------------------------------------------
+
+    def graph(self, scope: Scope, module: Any, given: Sequence[Any]) -> list[Any]:
+        """Return the results of a graph for its inputs."""
+        values: dict[Any, Any] = {}
+        inputs = iter(given)
+        outer = scope.builder.location
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(inputs)
+            elif node.op == "get_attr":
+                found = _attribute(module, node.target)
+                values[node] = array_of(found) if isinstance(found, torch.Tensor) else found
+            elif node.op == "call_function":
+                scope.builder.location = _location(node)
+                values[node] = self.call(scope, node, values)
+            elif node.op == "output":
+                scope.builder.location = outer
+                results = torch.fx.map_arg(node.args[0], values.__getitem__)
+                return list(results) if isinstance(results, (tuple, list)) else [results]
+        raise AssertionError("a graph has an output")
+
+    def call(self, scope: Scope, node: Any, values: Mapping[Any, Any]) -> Any:
+        """Return what an operator gives for its operands."""
+        args, keywords = (
+            torch.fx.map_arg(part, values.__getitem__) for part in (node.args, node.kwargs)
+        )
+        if node.target is operator.getitem:
+            return args[0][args[1]]
+        if name_of(node.target)[0] in (*CHECKS, "_assert_tensor_metadata"):
+            return None
+        raw = [one.meta.get("val") if isinstance(one, torch.fx.Node) else one for one in node.args]
+        value = node.meta.get("val")
+        results = list(value) if isinstance(value, (tuple, list)) else [value]
+        try:
+            if not isinstance(results[0], torch.Tensor):
+                return self._number(node, args)
+            shapes = [_shape(one) for one in results]
+            kinds = [self.kind(one.dtype) if one is not None else None for one in results]
+            if all(0 in shape for shape in shapes):
+                made: Any = [
+                    Array(kind, shape, np.zeros(shape, kind))
+                    for shape, kind in zip(shapes, kinds, strict=True)
+                ]
+                return made if isinstance(value, (tuple, list)) else made[0]
+            if self._is_folded(node, args, keywords, results):
+                return self._folded(node, args, keywords)
+            rule = rule_of(node.target)
+            if rule is None:
+                raise NotLowered(_NO_RULE)
+            for kind in kinds:
+                if kind is not None:
+                    carrier(kind)
+            users = [one for one in node.users if one.target is operator.getitem]
+            used = {one.args[1] for one in users if one.users}
+            at = Node(
+                *(scope, shapes, kinds, self.narrow, raw),
+                *(used.__contains__, self._inner),
+            )
+            found = rule(at, *args, **keywords)
+            for one, shape, kind in zip(
+                found if isinstance(found, (tuple, list)) else [found], shapes, kinds, strict=False
+            ):
+                assert one is None or (one.shape, one.dtype) == (shape, kind), (
+                    f"{node.target}: {one.shape} {one.dtype} for {shape} {kind}"
+                )
+            return found
+        except NotLowered as problem:
+            refused = problem
+        except TosaConvertError as error:
+            row = error.findings[0]
+            refused = NotLowered(row.message, row.hint)
+        if self.is_partial and (cut := self._cut(scope, node, values, results, refused)):
+            return cut if isinstance(value, (tuple, list)) else cut[0]
+        # What torch decomposed is named as the model has it.
+        self.refuse(str(node.meta.get("original_aten", node.target)), node, refused)
+        stand_ins = [
+            self._stand_in(scope, _shape(one), self.kind(one.dtype)) if one is not None else None
+            for one in results
+        ]
+        return stand_ins if isinstance(value, (tuple, list)) else stand_ins[0]
+
+    def _inner(self, scope: Scope, module: Any, given: Sequence[Any]) -> list[Any]:
+        """Return the results of a graph that an operator takes."""
+        self._depth += 1
+        try:
+            return self.graph(scope, module, given)
+        finally:
+            self._depth -= 1
+
+    def _cut(
+        self,
+        scope: Scope,
+        node: Any,
+        values: Mapping[Any, Any],
+        results: Sequence[Any],
+        refused: NotLowered,
+    ) -> list[Array] | None:
+        """Cut an operator out: return new inputs of the program in place of its results, else None."""
+        taken = len(self._operands)
+        try:
+            if self._depth:
+                raise NotLowered(_INSIDE)
+            operands = tuple(self._operand(scope, one, values) for one in _arguments(node))
+            made = []
+            for number, one in enumerate(results):
+                kind, shape = self.kind(one.dtype), _shape(one)
+                refuse_empty(shape)
+                name = f"{node.name}_{number}"
+                made.append(
+                    Array(kind, shape, None, scope.builder.input(name, carrier(kind), shape))
+                )
+        except (NotLowered, AttributeError) as problem:
+            del self._operands[taken:]
+            why = getattr(problem, "reason", "it gives something else than tensors")
+            refused.reason = f"{refused.reason}; it cannot be cut out: {why}"
+            return None
+        first = self._inputs
+        self._inputs += len(made)
+        name = str(node.target).removesuffix(".default")
+        self.cuts.append(
+            CutOperator(
+                operator=name,
+                where=place(locate(node)),
+                operands=operands,
+                results=tuple(range(first, self._inputs)),
+                reason=refused.reason,
+                hint=refused.advice or advice("torch", name),
+            )
+        )
+        return made
+
+    def _operand(self, scope: Scope, one: Any, values: Mapping[Any, Any]) -> Operand:
+        """Describe what a cut operator takes. A place is one among those of `_operands` for now."""
+        if isinstance(one, torch.fx.Node):
+            one = values[one]
+        if isinstance(one, Array):
+            self._operands.append(scope.whole(one))
+            return Operand(place=len(self._operands) - 1)
+        if isinstance(one, (tuple, list)):
+            return Operand(items=tuple(self._operand(scope, part, values) for part in one))
+        if one is None:
+            return Operand()
+        if isinstance(one, (bool, int, float, str)):
+            return Operand(literal=one)
+        raise NotLowered(_NO_LITERAL)
+
+    def _number(self, node: Any, args: Sequence[Any]) -> Any:
+        """Return what is not a tensor: the element of one, or arithmetic of numbers."""
+        if name_of(node.target)[0] in ("_local_scalar_dense", "item"):
+            number = args[0].number()
+            return args[0] if number is None else number.item()
+        return node.target(*args)
+
+    def refuse(self, name: str, node: Any, problem: NotLowered) -> None:
+        """Note an operator or an input that does not lower."""
+        name = name.removesuffix(".default")
+        self.problems[Unlowered(name, locate(node), problem.reason, problem.advice)] += 1
+
+    def _stand_in(self, scope: Scope, shape: tuple[int, ...], kind: Any) -> Array:
+        """Return an array in place of one that does not lower: what follows is examined, too."""
+        try:
+            held = carrier(kind)
+        except NotLowered:
+            held = FLOAT32
+        if 0 in shape:
+            return Array(kind, shape, np.zeros(shape, kind))
+        return Array(kind, shape, None, scope.builder.const(np.zeros((1,) * len(shape), held)))
+
+    # -- constants -------------------------------------------------------------------------------
+
+    def _is_folded(self, node: Any, args: Any, keywords: Any, results: Sequence[Any]) -> bool:
+        """Return whether torch computes an operator now: of constants, with results not much larger."""
+        leaves = _arrays_in((args, tuple(keywords.values())))
+        if any(one.data is None for one in leaves) or name_of(node.target)[0] in MOVES:
+            return False
+        if not isinstance(node.target, torch._ops.OpOverload):
+            return False
+        if torch.Tag.nondeterministic_seeded in node.target.tags:
+            return False
+        if node.target.namespace == "quantized_decomposed":
+            return False
+        given = sum(math.prod(one.stored) * one.dtype.itemsize for one in leaves)
+        if _is_elementwise(node):
+            sizes = (
+                np.broadcast_shapes(*(_padded(one.stored, 8) for one in leaves)) if leaves else ()
+            )
+            made = math.prod(sizes) * results[0].dtype.itemsize
+        else:
+            made = sum(math.prod(_shape(one)) * one.dtype.itemsize for one in results)
+        return bool(made <= max(_MOST_FOLDED, 2 * given))
+
+    def _folded(self, node: Any, args: Any, keywords: Any) -> Any:
+        """Return the results of an operator of constants, which torch computes."""
+        is_stored = _is_elementwise(node)
+        nodes = (node.args, node.kwargs)
+        # By the types of torch, which 64 bits keep here.
+        kinds = {one: one.meta["val"].dtype for one in node.all_input_nodes if "val" in one.meta}
+        values: dict[Any, Any] = {}
+
+        def pair(one: Any, array: Any) -> None:
+            if isinstance(one, torch.fx.Node):
+                values[one] = _tensor(array, kinds.get(one), is_stored)
+            elif isinstance(one, (list, tuple)):
+                for part, held in zip(one, array, strict=True):
+                    pair(part, held)
+            elif isinstance(one, dict):
+                for key, part in one.items():
+                    pair(part, array[key])
+
+        pair(nodes, (args, keywords))
+        given, named = torch.fx.map_arg(nodes, values.__getitem__)
+        with torch.no_grad():
+            made = node.target(*given, **named)
+        value = node.meta["val"]
+        if isinstance(value, (tuple, list)):
+            return [self._made(one, like) for one, like in zip(made, value, strict=True)]
+        return self._made(made, value)
+
+    def _made(self, tensor: Any, like: Any) -> Array:
+        found = array_of(tensor)
+        kind = self.kind(like.dtype)
+        data = found.data
+        assert data is not None
+        if data.dtype != kind:
+            data = data.astype(kind)
+        shape = _shape(like)
+        if data.ndim < len(shape):
+            data = data.reshape(_padded(data.shape, len(shape)))
+        return Array(kind, shape, data)
+
+
+def _arguments(node: Any) -> list[Any]:
+    """Return the arguments of an operator in the order of its schema, with defaults."""
+    rows = node.target._schema.arguments
+    given = dict(zip((row.name for row in rows), node.args, strict=False)) | dict(node.kwargs)
+    return [given.get(row.name, row.default_value) for row in rows]
+
+
+def _tensor(value: Any, dtype: Any, is_stored: bool) -> Any:
+    """Return a constant as a tensor of torch; one with equal elements as it is stored."""
+    if not isinstance(value, Array):
+        return value
+    data = value.data if is_stored else whole_data(value)
+    assert data is not None
+    if data.dtype.kind not in "biuf":
+        plain = np.dtype(f"int{8 * data.dtype.itemsize}")
+        return torch.from_numpy(np.array(data.view(plain))).view(dtype)
+    made = torch.from_numpy(
+        np.array(data)
+        if not data.flags.writeable or any(stride < 0 for stride in data.strides)
+        else data
+    )
+    return made if dtype is None else made.to(dtype)
+
+
+def _is_elementwise(node: Any) -> bool:
+    return torch.Tag.pointwise in getattr(node.target, "tags", ())
+
+
+def _padded(sizes: Sequence[int], rank: int) -> tuple[int, ...]:
+    return (1,) * (rank - len(sizes)) + tuple(sizes)
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(map(int, value.shape)) if value is not None else ()
+
+
+def _arrays_in(value: Any) -> list[Array]:
+    if isinstance(value, Array):
+        return [value]
+    if isinstance(value, (tuple, list)):
+        return [one for part in value for one in _arrays_in(part)]
+    return []
+
+
+def _attribute(module: Any, target: str) -> Any:
+    for name in target.split("."):
+        module = getattr(module, name)
+    return module
+
+
+def _location(node: Any) -> str:
+    """Return where a node was written: the innermost line of the user's code, and its name."""
+    where = locate(node)
+    frames = where.split(" ") if where else []
+    if not frames:
+        return f'loc("{node.name}")'
+    if len(frames) == 1:
+        return f"loc({frames[0]})"
+    nested = frames[-1]
+    for frame in reversed(frames[:-1]):
+        nested = f"callsite({frame} at {nested})"
+    return f"loc({nested})"
