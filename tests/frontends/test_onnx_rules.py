@@ -76,20 +76,20 @@ STATE = real(1, 3, 5)
 NUMBERS = [real(2, 6) * F32(9), *BYTES]
 
 ROWS: dict[str, Row] = {
-    "lstm": layer("LSTM", 4, 63),
-    "lstm both ways": layer("LSTM", 4, 142, LENGTHS, ways=2),
+    "lstm": layer("LSTM", 4, 60),
+    "lstm both ways": layer("LSTM", 4, 136, LENGTHS, ways=2),
     "lstm with peepholes": layer("LSTM", 4, 106, None, STATE, STATE, real(1, 15), clip=0.5),
-    "lstm of coupled gates": layer("LSTM", 4, 63, input_forget=1),
+    "lstm of coupled gates": layer("LSTM", 4, 60, input_forget=1),
     "lstm of other functions": layer(
-        *("LSTM", 4, 83),
+        *("LSTM", 4, 80),
         ways=1,
         activations=["HardSigmoid", "Affine", "ScaledTanh"],
         activation_alpha=[0.3, 0.9, 0.8],
         activation_beta=[0.4, 0.1, 1.1],
     ),
-    "gru": layer("GRU", 3, 61),
+    "gru": layer("GRU", 3, 57),
     "gru with a late reset": layer("GRU", 3, 63, linear_before_reset=1),
-    "gru of other functions": layer("GRU", 3, 77, activations=["Softsign", "LeakyRelu"]),
+    "gru of other functions": layer("GRU", 3, 73, activations=["Softsign", "LeakyRelu"]),
     "rnn backwards": layer("RNN", 1, 26, LENGTHS, STATE, direction="reverse"),
     "rnn of limited sums": layer("RNN", 1, 35, clip=0.2, activations=["Elu"]),
     "nearest": resized([2, 3], 3, mode="nearest"),

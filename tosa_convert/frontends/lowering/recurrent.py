@@ -85,13 +85,13 @@ def lstm(
             g = layout.part(s, sums, 2, 3 * size, 4 * size)
         else:
             i, o, f, g = _gates(s, sums, size)
-            i, f = (s.add(a, s.mul(look, c)) for a, look in ((i, looks[0]), (f, looks[2])))
+            i, f = (_plus(s, a, look, c) for a, look in ((i, looks[0]), (f, looks[2])))
             i, f, g = (_clipped(s, a, run.clip) for a in (i, f, g))
             i, f = of_gates(s, i), of_gates(s, f)
         f = s.sub(1, i) if is_coupled else f
-        c = s.add(s.mul(f, c), s.mul(i, of_candidate(s, g)))
+        c = _plus(s, s.mul(i, of_candidate(s, g)), f, c)
         if looks is not None:
-            o = of_gates(s, _clipped(s, s.add(o, s.mul(looks[1], c)), run.clip))
+            o = of_gates(s, _clipped(s, _plus(s, o, looks[1], c), run.clip))
         return [s.mul(o, of_cell(s, c)), c]
 
     return _unrolled(s, x, states, step, run)
@@ -131,10 +131,10 @@ def gru(
         z, r = _gates(s, of_gates(s, _clipped(s, sums, run.clip)), size)
         new = _at(s, for_new, x, time)
         if is_reset_after:
-            made = product(s, h, right_new, h.dtype)
-            new = s.add(new, s.mul(r, s.add(made, inner) if inner else made))
+            reset = _sum(s, _product(s, h, right_new), inner)
+            new = s.add(new, s.mul(r, reset)) if reset else new
         else:
-            new = _plus_product(s, new, s.mul(r, h), right_new)
+            new = _plus_product(s, new, h if _is_zero(h) else s.mul(r, h), right_new)
         new = of_candidate(s, _clipped(s, new, run.clip))
         return [s.add(new, s.mul(z, s.sub(h, new)))]
 
@@ -189,7 +189,7 @@ def _products(s: Scope, x: Array, weights: Array, bias: Array | None) -> Array:
     """Multiply all elements of the sequences at once: [1, time * batch, outputs]."""
     flat = layout.reshape(s, x, (1, x.shape[0] * x.shape[1], x.shape[2]))
     made = product(s, flat, _right(s, weights), x.dtype)
-    if bias is None:
+    if bias is None or _is_zero(bias):
         return made
     return s.add(made, layout.reshape(s, bias, (1, 1, bias.size)))
 
@@ -206,9 +206,24 @@ def _at(s: Scope, products: Array, x: Array, time: int) -> Array:
 
 
 def _plus_product(s: Scope, x: Array, h: Array, right: Array) -> Array:
-    """Add the product of states and a matrix, which is 0 for states that are known to be."""
-    is_zero = h.number() == 0 and right.data is not None and bool(np.isfinite(right.data).all())
-    return x if is_zero else s.add(x, product(s, h, right, h.dtype))
+    """Add the product of states and a matrix."""
+    made = _product(s, h, right)
+    return x if made is None else s.add(x, made)
+
+
+def _product(s: Scope, h: Array, right: Array) -> Array | None:
+    """Multiply states by a matrix; None if the product is known to be 0."""
+    is_finite = right.data is not None and bool(np.isfinite(right.data).all())
+    return None if is_finite and _is_zero(h) else product(s, h, right, h.dtype)
+
+
+def _plus(s: Scope, x: Array, gate: Array, state: Array) -> Array:
+    """Add the product of a gate and a state, which is 0 for one that is known to be."""
+    return x if _is_zero(state) else s.add(x, s.mul(gate, state))
+
+
+def _is_zero(a: Array) -> bool:
+    return a.data is not None and not a.data.any()
 
 
 def _sum(s: Scope, a: Array | None, b: Array | None) -> Array | None:
