@@ -60,29 +60,6 @@ def test_a_linear_enlargement_lowers_by_sizes_and_by_scales(
     judge(tmp_path, "Resize", values(1, 2, 3, 4), None, scales, *sizes, **attributes)
 
 
-def test_a_loop_without_iterations_stays_if_its_rows_are_used(tmp_path: Path) -> None:
-    from onnx import TensorProto, helper, numpy_helper
-
-    decompose = importlib.import_module("tosa_convert.frontends.onnx.decompose").decompose
-    weights = importlib.import_module("tosa_convert.frontends.onnx.weights").Weights(tmp_path)
-    number = helper.make_tensor_value_info("number", TensorProto.INT64, [])
-    goes_on = helper.make_tensor_value_info("goes_on", TensorProto.BOOL, [])
-    same = helper.make_tensor_value_info("same", TensorProto.BOOL, [])
-    row = helper.make_tensor_value_info("row", TensorProto.INT64, [])
-    nodes = [
-        helper.make_node("Identity", ["goes_on"], ["same"]),
-        helper.make_node("Identity", ["number"], ["row"]),
-    ]
-    body = helper.make_graph(nodes, "body", [number, goes_on], [same, row])
-    loop = helper.make_node("Loop", ["count", ""], ["rows"], body=body)
-    rows = helper.make_tensor_value_info("rows", TensorProto.INT64, None)
-    count = numpy_helper.from_array(np.array(0, np.int64), "count")
-    graph = helper.make_graph([loop], "main", [], [rows], initializer=[count])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    decomposed, _ = decompose(model, weights)
-    assert [node.op_type for node in decomposed.graph.node] == ["Loop"]
-
-
 # -- whole models ------------------------------------------------------------------------------------
 
 
