@@ -18,7 +18,7 @@ from tosa_convert.frontends.unlowered import advice
         ("aten.fft_rfft", "cosines"),
         ("aten.linalg_det", "outside the network"),
         ("aten.size.int", "--input-shape"),
-        ("onnx.Loop", "unroll it"),
+        ("onnx.Scan", "unroll it"),
         ("onnx.ReverseSequence", "reversed order"),
         ("onnx.SequenceAt", "tensors of numbers only"),
         ("onnx.QLinearConv", "QDQ"),
@@ -34,6 +34,22 @@ from tosa_convert.frontends.unlowered import advice
 )
 def test_each_kind_of_operator_has_its_advice(operator: str, said: str) -> None:
     assert said in advice("torch", operator)
+
+
+@pytest.mark.parametrize(
+    ("operator", "said"),
+    [
+        ("onnx.Loop", "constant count"),
+        ("onnx.If", "choose with Where"),
+        ("onnx.ZipMap", "'zipmap': False"),
+        ("onnx.NonZero", "depends on the data"),
+        ("com.microsoft.Attention", "ORT_ENABLE_BASIC"),
+        ("an input", "tensors of numbers"),
+    ],
+)
+def test_operators_of_onnx_have_advice_of_their_own(operator: str, said: str) -> None:
+    assert said in advice("onnx", operator)
+    assert "torch" not in advice("onnx", operator)
 
 
 @pytest.mark.parametrize(
@@ -62,16 +78,3 @@ def test_what_a_framework_knows_comes_first() -> None:
         "export older",
         "unroll it, or use torch.where",
     ]
-
-
-def test_an_operator_of_a_young_form_is_to_be_exported_in_an_older_one() -> None:
-    route: Any = pytest.importorskip("tosa_convert.frontends.onnx.by_torch_mlir")
-
-    def older(opset: int, operator: str) -> str:
-        row = route.Unlowered(operator, "", route.NOT_CONVERTED)
-        return str(route._older_form(opset, [row], operator))
-
-    assert "opset 19: export the model with opset 17" in older(19, "onnx.Resize")
-    assert older(17, "onnx.Resize") == ""  # That is the older form.
-    assert older(21, "onnx.Gelu") == ""  # It has no older form.
-    assert older(21, "aten.add") == older(21, "onnx.Unheard") == ""

@@ -27,8 +27,8 @@ from tosa_convert.io.options import ReadOptions
 from tosa_convert.process.workers import KeptProcess
 
 pytestmark = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime", "torch_mlir")),
-    reason="onnx, onnxruntime or torch-mlir is not installed",
+    any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime")),
+    reason="onnx or onnxruntime is not installed",
 )
 
 #: What a program may differ by, of 1 and of larger numbers: of what is not a choice among the inputs.

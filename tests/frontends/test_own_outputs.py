@@ -94,8 +94,6 @@ def test_outputs_of_torch_have_their_keys() -> None:
 def onnx_file(path: Path, *more: tuple[str, str], shape: Sequence[int] = (3,)) -> Path:
     """Return a model of the sum x + w, with further operators of one input: (operator, input)."""
     onnx: Any = pytest.importorskip("onnx", reason="onnx is not installed")
-    for name in ("onnxruntime", "torch_mlir"):
-        pytest.importorskip(name, reason=f"{name} is not installed")
     nodes = [onnx.helper.make_node("Add", ["x", "w"], ["sum"])]
     for kind, given in more:
         name = f"{kind}_{given}"

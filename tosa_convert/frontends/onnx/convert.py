@@ -86,11 +86,11 @@ def report(problems: Iterable[Problem]) -> list[NotLowered]:
         if key in rows:
             rows[key].count += 1
             continue
+        hint = problem.advice or advice("onnx", problem.operator)
+        if problem.reason.endswith("float64"):
+            hint = "to compute in FP32: --narrow f64"
         rows[key] = NotLowered(
-            operator=problem.operator,
-            where=problem.where,
-            reason=problem.reason,
-            hint=problem.advice or advice("onnx", problem.operator),
+            operator=problem.operator, where=problem.where, reason=problem.reason, hint=hint
         )
     return list(rows.values())
 
