@@ -18,7 +18,7 @@ from onnx import helper
 from tosa_convert.errors import fail
 from tosa_convert.formats.write import save
 from tosa_convert.frontends.onnx.cut import cutter_of
-from tosa_convert.frontends.onnx.program import lower_graph
+from tosa_convert.frontends.onnx.program import lower_model
 from tosa_convert.frontends.onnx.rules.few_bits import held_in_bytes
 from tosa_convert.frontends.onnx.shapes import doubtful_nodes, infer
 from tosa_convert.frontends.onnx.versions import name_operators, opset_of
@@ -62,7 +62,7 @@ def lower(request: Request, folder: Path) -> Interface:
         set_shapes(model, request.input_shapes)
     name_operators(model)
     cut = cutter_of(infer(model)) if request.partial else None
-    found = lower_graph(model, weights, request.narrow, cut)
+    found = lower_model(model, weights, request.narrow, cut)
     if found.graph is not None:
         save(found.graph, folder / PROGRAM_FILE, "mlirbc")
         interface = Interface(inputs=inputs, outputs=outputs, remarks=remarks)
