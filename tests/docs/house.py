@@ -78,7 +78,7 @@ ARROWS: dict[str, set[str]] = {
     "frontends.onnx.header": {"frontends"},
     "frontends.torch.header": set(),
     # Operations on arrays, lowered for every framework; it imports none.
-    "frontends.lowering": {"builder", "rules", "frontends"},
+    "frontends.lowering": {"builder", "graph", "rules", "frontends"},
     "frontends.jax": {"errors", "io", "graph", "builder", "rewrites", "frontends"}
     | {"frontends.lowering", "frontends.tflite", "frontends.tflite.read"},
     "frontends.stablehlo": {"errors", "frontends", "frontends.jax", "frontends.lowering"}

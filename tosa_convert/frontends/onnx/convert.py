@@ -15,7 +15,7 @@ from onnx import helper, inliner
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.write import save
 from tosa_convert.frontends.onnx.cut import cutter_of
-from tosa_convert.frontends.onnx.program import THE_MODEL, lower_graph
+from tosa_convert.frontends.onnx.program import THE_MODEL, lower_model
 from tosa_convert.frontends.onnx.rules.few_bits import held_in_bytes
 from tosa_convert.frontends.onnx.shapes import doubtful_nodes, infer
 from tosa_convert.frontends.onnx.versions import name_operators, opset_of
@@ -61,7 +61,7 @@ def lower(request: Request, folder: Path) -> Interface:
         model = inliner.inline_local_functions(model) if model.functions else model
         cutter = cutter_of(infer(model))
     try:
-        found = lower_graph(model, weights, request.narrow, cutter)
+        found = lower_model(model, weights, request.narrow, cutter)
     except TosaConvertError:
         raise
     except Exception:  # An invalid model breaks what the rules take for granted.

@@ -11,6 +11,11 @@ import onnx
 
 from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.frontends.lowering.open_sizes import (
+    lowered_openly,
+    open_dimensions,
+    trial_sizes,
+)
 from tosa_convert.frontends.lowering.scope import (
     Array,
     NotLowered,
@@ -37,6 +42,37 @@ class Lowered:
 
     graph: Graph | None
     problems: Sequence[Problem]
+
+
+def lower_model(
+    model: Any, weights: Weights, narrow: Collection[str] = (), cutter: Cutter | None = None
+) -> Lowered:
+    """Lower a model whose inputs may have sizes that are not fixed, which then stay open."""
+    infos = model.graph.input
+    dims = [list(info.type.tensor_type.shape.dim) for info in infos]
+    shapes = [
+        [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in row]
+        for row in dims
+    ]
+    is_ranked = all(info.type.tensor_type.HasField("shape") for info in infos)
+    found = list(open_dimensions(shapes)) if is_ranked else []
+    if not found or cutter is not None:
+        return lower_graph(model, weights, narrow, cutter)
+    made = Lowered(None, [])
+    try:
+        sizes = trial_sizes([(symbol, is_first) for _, _, symbol, is_first in found])
+
+        def lower(trial: int) -> Graph | None:
+            nonlocal made
+            for number, axis, symbol, _ in found:
+                dims[number][axis].dim_value = sizes[symbol][trial]
+            made = lower_graph(model, weights, narrow)
+            return made.graph
+
+        graph = lowered_openly(lower)
+    except NotLowered as problem:
+        return Lowered(None, [Problem(THE_MODEL, "", problem.reason, problem.advice)])
+    return made if graph is None else Lowered(graph, [])
 
 
 def lower_graph(

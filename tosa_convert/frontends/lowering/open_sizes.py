@@ -1,0 +1,155 @@
+"""Programs whose inputs have sizes that are not fixed: what two programs of fixed sizes share.
+
+A model is lowered twice, with other sizes for what is open. Where the two programs differ in a size
+only, that size is open in the program. Where they differ in anything else, the program depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import count
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.lowering.scope import NotLowered
+from tosa_convert.graph.constant import Constant, constant_of
+from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, ShapeValue, Tensor
+from tosa_convert.graph.opset import CONST_SHAPE
+from tosa_convert.records import replace
+
+#: Two sizes for each open one: of the first dimension of an input, which is mostly a batch, and of
+#: others, which strides of networks divide.
+_BATCHES: Final = ((3, 5), (7, 11), (13, 17), (19, 23))
+_OTHERS: Final = ((96, 160), (64, 224), (128, 192), (32, 288))
+_FEW: Final = f"it has more than {len(_BATCHES)} open sizes of one kind"
+
+
+def trial_sizes(dimensions: Sequence[tuple[Hashable, bool]]) -> dict[Hashable, tuple[int, int]]:
+    """Return two sizes for each symbol of an open dimension.
+
+    dimensions: the symbols, and whether each is the first dimension of its input.
+
+    Example:
+        >>> trial_sizes([("N", True), ("T", False), ("N", True)])
+        {'N': (3, 5), 'T': (96, 160)}
+    """
+    left = {True: iter(_BATCHES), False: iter(_OTHERS)}
+    found: dict[Hashable, tuple[int, int]] = {}
+    for symbol, is_first in dimensions:
+        if symbol not in found:
+            pair = next(left[is_first], None)
+            if pair is None:
+                raise NotLowered(_FEW)
+            found[symbol] = pair
+    return found
+
+
+def lowered_openly(lower: Callable[[int], Graph | None]) -> Graph | None:
+    """Return the program of a model with open sizes; None if it does not lower.
+
+    lower: lowers the model with the first (0) or the second (1) of its trial sizes.
+    """
+    one = lower(0)
+    if one is None:
+        return None
+    other = lower(1)
+    return None if other is None else merged(one, other)
+
+
+def merged(one: Graph, other: Graph) -> Graph:
+    """Return what two programs share, with DYNAMIC for sizes in which they differ.
+
+    Raises NotLowered if they differ in more.
+    """
+    if len(one.regions) != len(other.regions):
+        raise _differs("its regions")
+    regions = []
+    for first, second in zip(one.regions, other.regions, strict=True):
+        if len(first.blocks) != len(second.blocks):
+            raise _differs("its blocks")
+        blocks = [_block(a, b) for a, b in zip(first.blocks, second.blocks, strict=True)]
+        regions.append(Region(first.name, blocks))
+    return Graph(one.version, regions, one.producer)
+
+
+def _differs(what: str) -> NotLowered:
+    reason = f"the program depends on sizes that are not fixed: {what}"
+    return NotLowered(reason, "set them: --input-shape NAME=1x3x16x16")
+
+
+def _block(one: Block, other: Block) -> Block:
+    signatures = [
+        (own.inputs, own.outputs, own.tensors.keys(), own.shapes.keys(), len(own.operators))
+        for own in (one, other)
+    ]
+    if signatures[0] != signatures[1]:
+        raise _differs("its operators")
+    for first, second in zip(one.operators, other.operators, strict=True):
+        _refuse_different(first, second)
+    tensors = {name: _tensor(own, other.tensors[name]) for name, own in one.tensors.items()}
+    reshaped = {op.inputs[1] for op in one.operators if op.spec.name == "RESHAPE"}
+    others = {
+        name
+        for op in one.operators
+        for name in op.inputs
+        if op.spec.name != "RESHAPE" and name in one.shapes
+    }
+    shapes = {
+        name: _shape(own, other.shapes[name], may_be_open=name in reshaped - others)
+        for name, own in one.shapes.items()
+    }
+    return replace(one, tensors=tensors, shapes=shapes)
+
+
+def _refuse_different(one: Operator, other: Operator) -> None:
+    if (one.spec, one.inputs, one.outputs) != (other.spec, other.inputs, other.outputs):
+        raise _differs(f"{one.spec.name} or {other.spec.name} {one.location}")
+    if one.spec is not CONST_SHAPE and one.attributes != other.attributes:
+        raise _differs(f"attributes of {one.spec.name} {one.location}")
+
+
+def _tensor(one: Tensor, other: Tensor) -> Tensor:
+    shapes = one.shape or (), other.shape or ()
+    if one.dtype is not other.dtype or len(shapes[0]) != len(shapes[1]):
+        raise _differs(f'the tensor "{one.name}"')
+    shape = tuple(a if a == b else DYNAMIC for a, b in zip(*shapes, strict=True))
+    if one.data is not None or other.data is not None:
+        if shape != shapes[0] or not _are_same(one.data, other.data):
+            raise _differs(f'the constant "{one.name}"')
+        return one
+    return replace(one, shape=shape)
+
+
+def _shape(one: ShapeValue, other: ShapeValue, *, may_be_open: bool) -> ShapeValue:
+    sizes, others = one.values(), other.values()
+    if sizes == others:
+        return one
+    if sizes is None or others is None or one.data is None or len(sizes) != len(others):
+        raise _differs(f'the sizes "{one.name}"')
+    found = [a if a == b else DYNAMIC for a, b in zip(sizes, others, strict=True)]
+    if not may_be_open or found.count(DYNAMIC) > 1:
+        raise _differs(f"{list(sizes)} has more than one size that follows from them")
+    return replace(one, data=constant_of(np.array(found), one.data.dtype))
+
+
+def _are_same(one: Constant | None, other: Constant | None) -> bool:
+    if one is None or other is None:
+        return False
+    if (one.dtype, one.count, one.splat) != (other.dtype, other.count, other.splat):
+        return False
+    first, second = memoryview(one.buffer), memoryview(other.buffer)
+    return one.buffer is other.buffer or first == second
+
+
+def open_dimensions(shapes: Sequence[Sequence[Any]]) -> Iterator[tuple[int, int, Hashable, bool]]:
+    """Iterate over the open dimensions of inputs: the input, the axis, its symbol, whether it is first.
+
+    shapes: of each input; a number is a size, a text the symbol of an open one, None one of its own.
+    """
+    unnamed = count()
+    for number, shape in enumerate(shapes):
+        for axis, size in enumerate(shape):
+            if not isinstance(size, int):
+                symbol = ("", next(unnamed)) if size is None else size
+                yield number, axis, symbol, axis == 0
