@@ -1,8 +1,8 @@
 """Reads ONNX models without their weights, and the weights as views of the mapped files.
 
-Protocol buffers hold at most 2 GiB, and onnx's shape inference copies a model. So the data of every large
-tensor stays in its file, which may be the `.onnx` file itself, and the model refers to it as ONNX does to
-external data.
+Protocol buffers hold at most 2 GiB, and onnx's shape inference copies a model. So the data of every
+large tensor stays in its file, which may be the `.onnx` file itself, and the model refers to it as ONNX
+does to external data.
 """
 
 from __future__ import annotations
