@@ -114,7 +114,7 @@ def lower_graph(
         if cutter is not None:
             values = cutter.results(scope, values, len(graph.input))
             builder.output(*values)
-            return Lowered(with_own_outputs(builder.graph()), [])
+            return Lowered(builder.graph(), [])
         builder.output(*values)
     except NotLowered as problem:
         return Lowered(None, [Problem("a result", "", problem.reason, problem.advice)])
