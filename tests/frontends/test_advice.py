@@ -65,16 +65,28 @@ def test_operators_of_tflite_have_advice_of_their_own(operator: str, said: str) 
     assert said in advice("tflite", operator)
 
 
-def test_what_a_framework_knows_comes_first() -> None:
-    pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
-    report: Any = importlib.import_module("tosa_convert.frontends.torch.unlowered_report")
-    dialect: Any = importlib.import_module("tosa_convert.frontends.torch.dialect")
-    (row,) = report.report({dialect.Unlowered("aten.sort", "", "why"): 2})
-    assert (row.operator, row.count, row.reason) == ("aten.sort", 2, "why")
-    assert row.hint == advice("torch", "aten.sort")
-    rows = {dialect.Unlowered(name, "", ""): 1 for name in ("onnx.Relu", "onnx.Loop")}
-    found = report.report(rows, lambda name: "export older" if name == "onnx.Relu" else "")
-    assert [row.hint.partition(":")[0] for row in found] == [
-        "export older",
-        "unroll it, or use torch.where",
+def test_what_is_known_of_one_operator_comes_first() -> None:
+    module: Any = importlib.import_module("tosa_convert.frontends.torch.unlowered_report")
+    rows = {module.Unlowered("aten.sort", "", "why"): 2}
+    rows[module.Unlowered("aten.relu", "", "", "export older")] = 1
+    first, second = module.report(rows)
+    assert (first.operator, first.count, first.reason) == ("aten.sort", 2, "why")
+    assert first.hint == advice("torch", "aten.sort")
+    assert second.hint == "export older"
+
+
+def test_equal_refusals_of_onnx_are_one_row_with_the_first_place() -> None:
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    convert: Any = importlib.import_module("tosa_convert.frontends.onnx.convert")
+    problems = [
+        convert.Problem("onnx.Unique", "a", ""),
+        convert.Problem("onnx.Cast", "b", "TOSA does not have the element type float64", "cast"),
+        convert.Problem("onnx.Unique", "c", ""),
+        convert.Problem("onnx.Unique", "d", "it cannot be cut out: why", "do not"),
     ]
+    rows = convert.report(problems)
+    assert [(row.operator, row.where, row.count) for row in rows] == [
+        *(("onnx.Unique", "a", 2), ("onnx.Cast", "b", 1), ("onnx.Unique", "d", 1))
+    ]
+    hints = [advice("onnx", "onnx.Unique"), "to compute in FP32: --narrow f64", "do not"]
+    assert [row.hint for row in rows] == hints
