@@ -41,6 +41,7 @@ def test_each_kind_of_operator_has_its_advice(operator: str, said: str) -> None:
     [
         ("onnx.Loop", "constant count"),
         ("onnx.If", "choose with Where"),
+        ("onnx.Bernoulli", "random numbers"),
         ("onnx.ZipMap", "'zipmap': False"),
         ("onnx.NonZero", "depends on the data"),
         ("com.microsoft.Attention", "ORT_ENABLE_BASIC"),

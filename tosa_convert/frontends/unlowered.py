@@ -46,7 +46,7 @@ _TFLITE: Final = (
 )
 _TORCH: Final = (
     (
-        r"dropout|bernoulli|aten\.rand|normal_|normal\b|multinomial|poisson|exponential|onnx\.(Random|Multi)",
+        r"dropout|bernoulli|aten\.rand|normal_|normal\b|multinomial|poisson|exponential|onnx\.(Random|Multi|Bern)",
         "TOSA has no random numbers: export in evaluation mode, or make the noise an input",
     ),
     (
