@@ -7,7 +7,7 @@ only, that size is open in the program. Where they differ in anything else, the 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, pairwise
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -68,7 +68,7 @@ def _within(least: int, most: int) -> Iterator[tuple[int, int]]:
     """Iterate over pairs of sizes in a range, those that strides divide first."""
     for step in (32, 8, 2, 1):
         sizes = range(-(-max(least, 2) // step) * step, most + 1, step)
-        yield from zip(sizes[:_MOST_TRIED], sizes[1:_MOST_TRIED], strict=False)
+        yield from pairwise(sizes[:_MOST_TRIED])
 
 
 def lowered_openly(lower: Callable[[int], Graph | None]) -> Graph | None:

@@ -19,7 +19,7 @@ from tosa_convert.frontends.process.request import (
     Value,
     say_stage,
 )
-from tosa_convert.frontends.torch.decompositions import direct_decompositions
+from tosa_convert.frontends.torch.decompositions import decompositions
 from tosa_convert.frontends.torch.direct import lower_directly
 from tosa_convert.frontends.torch.export import (
     arrays_of,
@@ -43,7 +43,7 @@ from tosa_convert.frontends.torch.unlowered_report import NotLoweredError, repor
 def warm_up() -> None:
     """Import what the first export imports; for a process that many models share."""
     program = torch.export.export(torch.nn.ReLU(), (torch.zeros(1),))
-    program.run_decompositions(direct_decompositions())
+    program.run_decompositions(decompositions())
 
 
 def lower(request: Request, folder: Path) -> Interface:

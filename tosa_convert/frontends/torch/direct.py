@@ -17,7 +17,7 @@ from tosa_convert.frontends.torch.complex_pairs import (
     refuse_complex_inputs,
     write_as_pairs,
 )
-from tosa_convert.frontends.torch.decompositions import composites, direct_decompositions
+from tosa_convert.frontends.torch.decompositions import composites, decompositions
 from tosa_convert.frontends.torch.export import (
     bounds_of,
     placeholder_values,
@@ -97,7 +97,7 @@ def lower_directly(program: Any, narrow: Sequence[str], *, partial: bool = False
         return tried[-1].graph
 
     try:
-        sizes = trial_sizes(found, dict(bounds_of(program)))
+        sizes = trial_sizes(found, {**bounds_of(program)})
         graph = lowered_openly(lower)
     except NotLowered as problem:
         raise NotLoweredError(
@@ -162,7 +162,7 @@ def _decomposed(program: Any) -> tuple[Any, Signature, dict[Unlowered, int]]:
                 refuse_complex_inputs(program)
                 program = program.run_decompositions(composites())
                 write_as_pairs(program)
-            decomposed = program.run_decompositions(direct_decompositions())
+            decomposed = program.run_decompositions(decompositions())
         except UnsupportedOperatorException as error:
             raise NotLoweredError(not_traced(program, str(error.func))) from None
     wrong = {
