@@ -34,7 +34,7 @@ _User: TypeAlias = "tuple[Block, Block, Operator]"
 
 def trial_sizes(
     dimensions: Sequence[tuple[Hashable, bool]],
-    bounds: Mapping[Hashable, tuple[int, int | None]] = MappingProxyType({}),
+    bounds: Mapping[Any, tuple[int, int | None]] = MappingProxyType({}),
 ) -> dict[Hashable, tuple[int, int]]:
     """Return two sizes for each symbol of an open dimension.
 

@@ -97,7 +97,7 @@ def lower_directly(program: Any, narrow: Sequence[str], *, partial: bool = False
         return tried[-1].graph
 
     try:
-        sizes = trial_sizes(found, {**bounds_of(program)})
+        sizes = trial_sizes(found, bounds_of(program))
         graph = lowered_openly(lower)
     except NotLowered as problem:
         raise NotLoweredError(
