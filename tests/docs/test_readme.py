@@ -45,7 +45,7 @@ RUN = {
     "docs/show.md": (),
     "docs/upgrade.md": (),
     "docs/validation.md": ("torch-mlir",),
-    "docs/zoo.md": ("torch", "torch-mlir"),
+    "docs/zoo.md": ("torch",),
     "docs/tutorial.md": ("torch-mlir", "tosa-tools"),
     "docs/guides/ci.md": ("lit", "filecheck"),
     "docs/guides/iree.md": ("tosa-tools",),

@@ -106,7 +106,7 @@ CHANGES = {
         "onnx", onnx, ONNX_CONVERT, "held_in_bytes", calling(TO_TANH.format("args[0]"))
     ),
     "torch: decompose": Change(
-        "torch torch_mlir",
+        "torch",
         TORCH,
         "tosa_convert.frontends.torch.convert",
         "decompositions",

@@ -15,7 +15,7 @@ ERROR = r"largest error (0|\S*e-0[6-9])\n"
 #: Script -> the packages that it needs, and what it prints.
 SCRIPTS = {
     "convert_torch_counter.py": (
-        ("torch", "torch_mlir"),
+        ("torch",),
         rf"(call \d: {ERROR}){{3}}",
     ),
     "convert_onnx_resize.py": (

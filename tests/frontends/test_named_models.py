@@ -144,7 +144,7 @@ def test_a_download_that_fails_names_random_weights() -> None:
 
 
 class TestTimm:
-    pytestmark = needs("timm", "torch_mlir")
+    pytestmark = needs("timm")
 
     def test_a_model_converts_and_agrees(self, tmp_path: Path) -> None:
         words = "timm:test_resnet.r160_in1k -o m.tosa --random-weights --check --input-shape x=1x3x32x32"
@@ -172,7 +172,7 @@ class TestTimm:
 
 
 class TestTorchvision:
-    pytestmark = needs("torchvision", "torch_mlir")
+    pytestmark = needs("torchvision")
 
     def test_a_model_takes_the_sizes_that_are_asked_for(self) -> None:
         graph = tc.frontends.from_file(
@@ -185,7 +185,7 @@ class TestTorchvision:
 
 
 class TestTransformers:
-    pytestmark = needs("transformers", "torch_mlir")
+    pytestmark = needs("transformers")
 
     @pytest.fixture
     def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -19,7 +19,7 @@ def needs(*packages: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
 
 
-needs_torch = needs("torch", "torch_mlir")
+needs_torch = needs("torch")
 needs_flax = needs("jax", "flax")
 
 #: Two buffers: one that the output depends on, and one that counts in 64 bits.

@@ -13,7 +13,6 @@ from tosa_convert.cli.main import run, verb
 from tosa_convert.records import dataclass
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
-pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

@@ -11,7 +11,6 @@ import pytest
 import tosa_convert as tc
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
-pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 

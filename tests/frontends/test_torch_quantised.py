@@ -10,7 +10,7 @@ from frontends.quantised_modules import needs_packages
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 
-pytestmark = [needs_packages("torch", "torch_mlir"), pytest.mark.filterwarnings("ignore")]
+pytestmark = [needs_packages("torch"), pytest.mark.filterwarnings("ignore")]
 
 SOURCE = """
 import torch

@@ -13,11 +13,8 @@ import tosa_convert as tc
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        any(
-            importlib.util.find_spec(name) is None
-            for name in ("torch", "torch_mlir", "tosa_reference_model")
-        ),
-        reason="torch, torch-mlir or tosa-tools is not installed",
+        any(importlib.util.find_spec(name) is None for name in ("torch", "tosa_reference_model")),
+        reason="torch or tosa-tools is not installed",
     ),
 ]
 

@@ -67,7 +67,7 @@ RUNTIMES: Final[Mapping[str, Mapping[str, str]]] = {
     "iree": {"iree": "iree-base-compiler iree-base-runtime"},
 }
 _TFLITE: Final = {"tosa_converter_for_tflite": "tosa-converter-for-tflite"}
-_TORCH: Final = {"torch": "torch", "torch_mlir": "torch-mlir"}
+_TORCH: Final = {"torch": "torch"}
 
 
 def _library_of_torch(name: str, reads: str, **packages: str) -> Frontend:

@@ -70,7 +70,7 @@ _TORCH: Final = (
     (r"per_channel", "convert with --via executorch, or quantise per tensor"),
     (
         r"Loop|Scan|prim\.If|higher_order|cond|while",
-        "unroll it, or use torch.where: torch-mlir has no control flow for TOSA",
+        "unroll it, or use torch.where",
     ),
     (r"ReverseSequence", "gather the steps in the reversed order of each row"),
     (r"Sequence|Optional|String|onnx\.(Regex|Label)", "TOSA has tensors of numbers only"),

@@ -6,9 +6,10 @@ only, that size is open in the program. Where they differ in anything else, the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from itertools import count
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import count, pairwise
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -22,27 +23,52 @@ from tosa_convert.records import replace
 #: others, which strides of networks divide.
 _BATCHES: Final = ((3, 5), (7, 11), (13, 17), (19, 23))
 _OTHERS: Final = ((96, 160), (64, 224), (128, 192), (32, 288))
-_FEW: Final = f"it has more than {len(_BATCHES)} open sizes of one kind"
+_FEW: Final = "it has more open sizes than two programs of fixed sizes tell apart"
+_FIX: Final = "set them: --input-shape NAME=1x3x16x16"
+#: Sizes of a range that are tried.
+_MOST_TRIED: Final = 64
+
+#: A block of one program, that of the other, and an operator of the first.
+_User: TypeAlias = "tuple[Block, Block, Operator]"
 
 
-def trial_sizes(dimensions: Sequence[tuple[Hashable, bool]]) -> dict[Hashable, tuple[int, int]]:
+def trial_sizes(
+    dimensions: Sequence[tuple[Hashable, bool]],
+    bounds: Mapping[Any, tuple[int, int | None]] = MappingProxyType({}),
+) -> dict[Hashable, tuple[int, int]]:
     """Return two sizes for each symbol of an open dimension.
 
     dimensions: the symbols, and whether each is the first dimension of its input.
+    bounds: the least and the greatest size of a symbol; None for no greatest.
 
     Example:
         >>> trial_sizes([("N", True), ("T", False), ("N", True)])
         {'N': (3, 5), 'T': (96, 160)}
+        >>> trial_sizes([("T", False), ("H", False)], {"T": (2, 64), "H": (200, 300)})
+        {'T': (32, 64), 'H': (224, 256)}
     """
-    left = {True: iter(_BATCHES), False: iter(_OTHERS)}
     found: dict[Hashable, tuple[int, int]] = {}
     for symbol, is_first in dimensions:
-        if symbol not in found:
-            pair = next(left[is_first], None)
-            if pair is None:
-                raise NotLowered(_FEW)
-            found[symbol] = pair
+        if symbol in found:
+            continue
+        least, most = bounds.get(symbol, (1, None))
+        pairs = [*(_BATCHES if is_first else _OTHERS), *(_within(least, most) if most else ())]
+        taken = {size for pair in found.values() for size in pair}
+        for pair in pairs:
+            is_within = least <= min(pair) and (most is None or max(pair) <= most)
+            if is_within and taken.isdisjoint(pair):
+                found[symbol] = pair
+                break
+        else:
+            raise NotLowered(_FEW, _FIX)
     return found
+
+
+def _within(least: int, most: int) -> Iterator[tuple[int, int]]:
+    """Iterate over pairs of sizes in a range, those that strides divide first."""
+    for step in (32, 8, 2, 1):
+        sizes = range(-(-max(least, 2) // step) * step, most + 1, step)
+        yield from pairwise(sizes[:_MOST_TRIED])
 
 
 def lowered_openly(lower: Callable[[int], Graph | None]) -> Graph | None:
@@ -75,7 +101,7 @@ def merged(one: Graph, other: Graph) -> Graph:
 
 def _differs(what: str) -> NotLowered:
     reason = f"the program depends on sizes that are not fixed: {what}"
-    return NotLowered(reason, "set them: --input-shape NAME=1x3x16x16")
+    return NotLowered(reason, _FIX)
 
 
 def _block(one: Block, other: Block) -> Block:
@@ -88,15 +114,13 @@ def _block(one: Block, other: Block) -> Block:
     for first, second in zip(one.operators, other.operators, strict=True):
         _refuse_different(first, second)
     tensors = {name: _tensor(own, other.tensors[name]) for name, own in one.tensors.items()}
-    reshaped = {op.inputs[1] for op in one.operators if op.spec.name == "RESHAPE"}
-    others = {
-        name
-        for op in one.operators
-        for name in op.inputs
-        if op.spec.name != "RESHAPE" and name in one.shapes
-    }
+    users: dict[str, list[_User]] = {}
+    for op in one.operators:
+        for name in op.inputs:
+            if name in one.shapes:
+                users.setdefault(name, []).append((one, other, op))
     shapes = {
-        name: _shape(own, other.shapes[name], may_be_open=name in reshaped - others)
+        name: _shape(own, other.shapes[name], users.get(name, ()))
         for name, own in one.shapes.items()
     }
     return replace(one, tensors=tensors, shapes=shapes)
@@ -121,16 +145,35 @@ def _tensor(one: Tensor, other: Tensor) -> Tensor:
     return replace(one, shape=shape)
 
 
-def _shape(one: ShapeValue, other: ShapeValue, *, may_be_open: bool) -> ShapeValue:
+def _shape(one: ShapeValue, other: ShapeValue, users: Sequence[_User]) -> ShapeValue:
     sizes, others = one.values(), other.values()
     if sizes == others:
         return one
     if sizes is None or others is None or one.data is None or len(sizes) != len(others):
         raise _differs(f'the sizes "{one.name}"')
-    found = [a if a == b else DYNAMIC for a, b in zip(sizes, others, strict=True)]
-    if not may_be_open or found.count(DYNAMIC) > 1:
-        raise _differs(f"{list(sizes)} has more than one size that follows from them")
+    axes = [axis for axis, size in enumerate(sizes) if size != others[axis]]
+    for first, second, op in users:
+        if one.name in op.inputs and not _takes_open(first, second, op, one.name, axes):
+            raise _differs(f"the sizes {list(sizes)} of {op.spec.name} {op.location}")
+    found = [DYNAMIC if axis in axes else size for axis, size in enumerate(sizes)]
     return replace(one, data=constant_of(np.array(found), one.data.dtype))
+
+
+def _takes_open(one: Block, other: Block, op: Operator, name: str, axes: Sequence[int]) -> bool:
+    """Return whether an operator computes the open ones among the sizes that it takes."""
+    if op.spec.name == "RESHAPE":
+        return len(axes) == 1
+    if op.spec.name != "SLICE" or op.inputs[2] != name:
+        return False
+    # To the end: what remains.
+    for own in (one, other):
+        whole = own.tensors[op.inputs[0]].shape
+        starts, sizes = (own.shapes[part].values() for part in op.inputs[1:])
+        if whole is None or starts is None or sizes is None:
+            return False
+        if any(starts[axis] + sizes[axis] != whole[axis] for axis in axes):
+            return False
+    return True
 
 
 def _are_same(one: Constant | None, other: Constant | None) -> bool:

@@ -1,1 +1,1 @@
-"""Torch programs, by torch-mlir or ExecuTorch."""
+"""Torch programs, by rules of our own or by ExecuTorch."""

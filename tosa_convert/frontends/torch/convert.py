@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,8 +19,8 @@ from tosa_convert.frontends.process.request import (
     Value,
     say_stage,
 )
-from tosa_convert.frontends.torch.decompositions import direct_decompositions
-from tosa_convert.frontends.torch.direct import Lowered, lower_directly
+from tosa_convert.frontends.torch.decompositions import decompositions
+from tosa_convert.frontends.torch.direct import lower_directly
 from tosa_convert.frontends.torch.export import (
     arrays_of,
     example_tensors,
@@ -39,18 +37,13 @@ from tosa_convert.frontends.torch.facts import (
     scatter_remarks,
     training_remarks,
 )
-from tosa_convert.frontends.torch.unlowered_report import THE_MODEL, NotLoweredError, report
-
-if TYPE_CHECKING:
-    from tosa_convert.frontends.torch.through_torch_mlir import LoweredByDialect
-
-log: Final = logging.getLogger(__name__)
+from tosa_convert.frontends.torch.unlowered_report import NotLoweredError, report
 
 
 def warm_up() -> None:
     """Import what the first export imports; for a process that many models share."""
     program = torch.export.export(torch.nn.ReLU(), (torch.zeros(1),))
-    program.run_decompositions(direct_decompositions())
+    program.run_decompositions(decompositions())
 
 
 def lower(request: Request, folder: Path) -> Interface:
@@ -62,9 +55,11 @@ def lower(request: Request, folder: Path) -> Interface:
     remarks = [*scatter_remarks(program), *remainder_remarks(program)]
     say_stage(folder, "it is lowered")
     try:
-        found = _lower(program, request, folder)
+        found = lower_directly(program, request.narrow, partial=request.partial)
     except NotLoweredError as error:
         return Interface(not_lowered=report(error.found), remarks=remarks_of(program))
+    say_stage(folder, "it is written")
+    save(found.graph, folder / PROGRAM_FILE, "mlirbc")
     names = found.names
     write_examples(request, folder, arrays_of(example_tensors(program)))
     interface = Interface(
@@ -96,27 +91,6 @@ def lower(request: Request, folder: Path) -> Interface:
         ]
     found.add_cuts_to(interface)
     return interface
-
-
-def _lower(program: Any, request: Request, folder: Path) -> Lowered | LoweredByDialect:
-    """Lower a program and write it: by the rules here, else by torch-mlir if it is installed."""
-    try:
-        found = lower_directly(program, request.narrow, partial=request.partial)
-    except NotLoweredError as error:
-        if find_spec("torch_mlir") is None:
-            raise
-        rows = "; ".join(f"{row.operator}: {row.reason}" for row in error.found)
-        log.debug("torch-mlir lowers it: %s", rows)
-        from tosa_convert.frontends.torch.through_torch_mlir import lower_and_write
-
-        say_stage(folder, "torch-mlir lowers it")
-        try:
-            return lower_and_write(program, folder / PROGRAM_FILE, partial=request.partial)
-        except NotLoweredError as other:
-            raise (other if THE_MODEL in {row.operator for row in error.found} else error) from None
-    say_stage(folder, "it is written")
-    save(found.graph, folder / PROGRAM_FILE, "mlirbc")
-    return found
 
 
 def _values(names: list[str], tensors: dict[str, Any]) -> list[Value]:

@@ -30,7 +30,7 @@ def convolution(
     step, pads, gaps = (all_sizes(value, axes) for value in (stride, padding, dilation))
     if not transposed:
         if groups == 1 or (axes < 3 and (weight.shape[1] == 1 or groups <= FEW_GROUPS)):
-            return NotImplemented  # torch-mlir has them.
+            return NotImplemented  # The rules have them.
         return _of_groups(x, weight, bias, step, pads, gaps, groups)
     if groups == 1 and gaps == [1] * axes and axes < 3:
         return NotImplemented

@@ -26,7 +26,6 @@ from tosa_convert.records import dataclass, field
 #: Times that operators are cut out of one module: without some, others come to light.
 _ROUNDS: Final = 4
 _LISTS: Final = "torch.prim.ListConstruct"
-_LITERALS: Final = ("torch.vtensor.literal", "torch.operator")
 _NO_LITERAL: Final = "it takes something else than tensors, numbers, texts and lists of these"
 _NO_RESULT: Final = "it gives something else than tensors"
 #: Attributes of an imported ONNX operator begin with this.

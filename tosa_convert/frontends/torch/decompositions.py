@@ -1,17 +1,16 @@
-"""Decompositions of torch operators beside torch-mlir's.
+"""Decompositions of torch operators beside torch's.
 
-torch-mlir's own forms of these give POW of negative numbers, which TOSA leaves undefined, variances in
-f64, which TOSA does not have, or do not lower at all.
+torch has none of these, or one of operators that TOSA does not have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 import torch
-from torch._decomp import decomposition_table, get_decompositions
+from torch._decomp import decomposition_table
 
 from tosa_convert.frontends.torch import (
     convolutions,
@@ -29,8 +28,6 @@ aten: Any = torch.ops.aten
 
 #: Operator -> its decomposition, which may return NotImplemented for arguments that it does not take.
 OWN: dict[Any, Decomposition] = {
-    aten._to_copy.default: integers.convert,
-    aten.pow.Tensor_Scalar: elementwise.power,
     aten.var_mean.correction: elementwise.variance_and_mean,
     aten.var.correction: lambda x, *args, **options: elementwise.variance_and_mean(
         x, *args, **options
@@ -56,10 +53,6 @@ OWN: dict[Any, Decomposition] = {
     aten.cummin.default: partial(elementwise.cumulative_extreme, is_maximum=False),
     aten._cdist_forward.default: elementwise.distances,
     aten._pdist_forward.default: elementwise.distances_of_pairs,
-    aten.argmax.default: elementwise.place_of_number,
-    aten.argmin.default: elementwise.place_of_number,
-    aten.softmax.int: elementwise.softmax_of_number,
-    aten._softmax.default: elementwise.softmax_of_number,
     aten._safe_softmax.default: elementwise.safe_softmax,
     aten.fmod.Tensor: elementwise.remainder_of_truncation,
     aten.fmod.Scalar: elementwise.remainder_of_truncation,
@@ -71,42 +64,11 @@ OWN: dict[Any, Decomposition] = {
     aten.remainder.Scalar: elementwise.remainder_of_floor,
     aten.native_dropout.default: elementwise.dropout_of_inference,
     aten.rrelu_with_noise_functional.default: elementwise.leaky_relu_of_means,
-    aten.cat.default: elementwise.joined,
     aten.fmax.default: partial(integers.extreme_without_nan, operator=torch.maximum),
     aten.fmin.default: partial(integers.extreme_without_nan, operator=torch.minimum),
-    **{
-        operator: partial(integers.shift, operator=aten.bitwise_left_shift.Tensor)
-        for operator in (aten.__lshift__.Scalar, aten.__lshift__.Tensor)
-    },
-    **{
-        operator: partial(integers.shift, operator=aten.bitwise_right_shift.Tensor)
-        for operator in (aten.__rshift__.Scalar, aten.__rshift__.Tensor)
-    },
-    aten.clamp.default: integers.clamp,
-    aten.leaky_relu.default: elementwise.leaky_relu,
     aten.exp2.default: elementwise.power_of_two,
     aten.mm.default: integers.product_of_matrices,
     aten.bmm.default: integers.product_of_matrices,
-    **{
-        operator: integers.by_signed_numbers(operator, keeps_type=True)
-        for operator in (
-            *(aten.maximum.default, aten.minimum.default, aten.amax.default, aten.amin.default),
-            *(aten.clamp.Tensor, aten.relu.default, aten.neg.default, aten.abs.default),
-            *(aten.sign.default, aten.sgn.default, aten.max.default, aten.min.default),
-        )
-    },
-    **{
-        operator: integers.by_signed_numbers(operator, keeps_type=False)
-        for operator in (
-            *(aten.lt.Tensor, aten.le.Tensor, aten.gt.Tensor, aten.ge.Tensor),
-            *(aten.sum.default, aten.sum.dim_IntList, aten.div.Tensor, aten.reciprocal.default),
-        )
-    },
-    **{
-        comparison.Scalar: partial(elementwise.compare_with_number, operator=comparison)
-        for comparison in (aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge)
-    },
-    aten.roll.default: indexing.roll,
     aten.block_diag.default: indexing.block_diagonal,
     aten.tril_indices.default: indexing.lower_triangle,
     aten.triu_indices.default: indexing.upper_triangle,
@@ -125,15 +87,12 @@ OWN: dict[Any, Decomposition] = {
     aten.index_put.default: indexing.index_put,
     aten._index_put_impl.default: indexing.index_put,
     aten.searchsorted.Tensor: indexing.search_sorted,
-    aten.constant_pad_nd.default: windows.constant_pad,
     aten.pad.default: windows.pad,
     **{
         getattr(aten, f"{kind}_pad{axes}d").default: partial(windows.pad, mode=mode)
         for kind, mode in (("reflection", "reflect"), ("replication", "replicate"))
         for axes in (1, 2, 3)
     },
-    aten.max_pool1d.default: windows.max_pool_of_row,
-    aten.max_pool2d.default: windows.max_pool,
     aten.avg_pool2d.default: partial(windows.average_pool, axes=2),
     aten.avg_pool3d.default: partial(windows.average_pool, axes=3),
     aten._adaptive_avg_pool2d.default: windows.adaptive_average,
@@ -149,11 +108,6 @@ OWN: dict[Any, Decomposition] = {
     aten.kthvalue.default: indexing.kth_value,
     aten.median.dim: indexing.median,
     aten.median.default: indexing.median_of_all,
-    aten.sort.default: indexing.sort_integers,
-    aten.sort.stable: lambda x, *, stable=None, dim=-1, descending=False: indexing.sort(
-        x, dim, descending
-    ),
-    aten.topk.default: indexing.top_integers,
     aten.histc.default: indexing.histogram,
     aten._linalg_det.default: matrices.determinant,
     aten.linalg_inv_ex.default: matrices.inverse,
@@ -178,26 +132,7 @@ OWN: dict[Any, Decomposition] = {
 
 
 def decompositions() -> dict[Any, Decomposition]:
-    """Return the table for `ExportedProgram.run_decompositions`: torch-mlir's, and ours over it."""
-    from torch_mlir.extras.fx_decomp_util import get_decomposition_table
-
-    table = dict(get_decomposition_table())
-    table.update(get_decompositions([aten.upsample_nearest2d.default]))
-    # torch-mlir leaves out what torch adds to the mean of squares if no number is given.
-    norms = (aten.rms_norm.default, aten._fused_rms_norm.default)
-    own = torch.export.default_decompositions()
-    table.update({operator: own[operator] for operator in norms if operator in own})
-    table.update(OWN)
-    table.update(quantised.decompositions())
-    # What transformers calls for experts if it is imported.
-    experts = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
-    if experts is not None:
-        table[experts.default] = matrices.product_of_groups
-    return table
-
-
-def direct_decompositions() -> dict[Any, Decomposition]:
-    """Return the table for programs that the walk lowers: torch's, without what has rules, and ours."""
+    """Return the table for `run_decompositions`: torch's, without what has rules, and ours."""
     known = {**decomposition_table, **torch.export.default_decompositions()}
     for packet in _INTO_PRIMS:
         for overload in packet.overloads():
@@ -208,8 +143,8 @@ def direct_decompositions() -> dict[Any, Decomposition]:
         if isinstance(operator, torch._ops.OpOverload)
         and (rule_of(operator) is None or operator.overloadpacket in _DECOMPOSED)
     }
-    table.update({one: rule for one, rule in OWN.items() if one not in _OF_TORCH_MLIR})
-    table.update(quantised.chosen_parameters())
+    table.update(OWN)
+    table.update(quantised.decompositions())
     experts = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
     if experts is not None:
         table[experts.default] = matrices.product_of_groups
@@ -224,19 +159,6 @@ _INTO_PRIMS: Final = (
 )
 #: Operators that torch decomposes, although they have rules for some arguments.
 _DECOMPOSED: Final = (aten.fill, aten.copy)
-#: Of `OWN`, those that only torch-mlir needs.
-_OF_TORCH_MLIR: Final = frozenset(
-    getattr(packet, overload)
-    for packet in (
-        *(aten._to_copy, aten.pow, aten.argmax, aten.argmin, aten.softmax, aten._softmax),
-        *(aten.cat, aten.__lshift__, aten.__rshift__, aten.clamp, aten.leaky_relu),
-        *(aten.maximum, aten.minimum, aten.amax, aten.amin, aten.relu, aten.neg, aten.abs),
-        *(aten.sign, aten.sgn, aten.max, aten.min, aten.lt, aten.le, aten.gt, aten.ge, aten.eq),
-        *(aten.ne, aten.sum, aten.reciprocal, aten.constant_pad_nd, aten.max_pool1d),
-        *(aten.max_pool2d, aten.sort, aten.topk, aten.roll),
-    )
-    for overload in packet.overloads()
-)
 
 
 def composites() -> dict[Any, Decomposition]:
@@ -247,17 +169,3 @@ def composites() -> dict[Any, Decomposition]:
         for operator, decomposition in torch.export.default_decompositions().items()
         if operator.has_kernel_for_dispatch_key(composite)
     }
-
-
-def decompositions_of(names: Iterable[str]) -> dict[Any, Decomposition]:
-    """Return torch's own decompositions of the named operators, such as `aten.addr`."""
-    found: dict[Any, Decomposition] = {}
-    known = {**composites(), **decomposition_table}
-    for name in names:
-        namespace, _, rest = name.partition(".")
-        packet_name, _, overload = rest.partition(".")
-        packet = getattr(getattr(torch.ops, namespace, None), packet_name, None)
-        operator = getattr(packet, overload or "default", None)
-        if operator in known and operator not in OWN:
-            found[operator] = known[operator]
-    return found

@@ -24,18 +24,8 @@ from tosa_convert.frontends.torch.unlowered_report import Unlowered as Unlowered
 
 #: torch-mlir's pipeline from the backend form of its dialect to TOSA.
 TO_TOSA: Final = "builtin.module(torch-backend-to-tosa-backend-pipeline)"
-#: The same without the passes that compute constants, which hold several copies of each in memory. What
-#: they fold, the rewrites of programs fold, too.
-_WITHOUT_FOLDS: Final = (
-    "builtin.module(func.func(torch-fuse-quantized-ops,"
-    "convert-torch-to-tosa{require-full-tosa-conversion=true},tosa-make-broadcastable,"
-    "canonicalize,cse),torch-func-backend-type-conversion,func.func(canonicalize,"
-    "torch-finalizing-backend-type-conversion),torch-verify-tosa-backend-contract)"
-)
-#: The pass at the end of both that checks what is left.
+#: The pass at its end that checks what is left.
 _CHECK: Final = "torch-verify-tosa-backend-contract"
-#: Bytes of weights from which torch-mlir does not fold constants.
-MOST_FOLDED: Final = 1 << 28
 #: Operators that hold constants and build lists. They have no form of their own in TOSA.
 _PARTS: Final = ("torch.constant.", "torch.vtensor.literal", "torch.prim.ListConstruct", "torch_c.")
 #: How the text of the type of tensors begins.
@@ -45,11 +35,6 @@ TENSOR: Final = "!torch.vtensor"
 #: The reason of what torch-mlir refuses without one.
 NOT_CONVERTED: Final = "torch-mlir does not convert it to TOSA"
 _CRASH: Final = Unlowered(THE_MODEL, "", "torch-mlir crashes on it")
-
-
-def to_tosa(weight_bytes: int) -> str:
-    """Return the pipeline to TOSA for a module with weights of this size."""
-    return TO_TOSA if weight_bytes < MOST_FOLDED else _WITHOUT_FOLDS
 
 
 def run_passes(module: Any, pipeline: str) -> None:
@@ -71,7 +56,7 @@ def lower_or_list(module: Any, pipeline: str) -> None:
 
     A failed conversion leaves the module as it was before the pass, so that its operators can be tried.
     """
-    if pipeline in (TO_TOSA, _WITHOUT_FOLDS):
+    if pipeline == TO_TOSA:
         repair(module)
     if _crashes():
         raise NotLoweredError(list_unlowered(module, pipeline) or {_CRASH: 1})

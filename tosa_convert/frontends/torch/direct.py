@@ -7,15 +7,23 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from torch._subclasses.fake_tensor import UnsupportedOperatorException
+from torch.export.graph_signature import SymIntArgument
 
+from tosa_convert.frontends.lowering.open_sizes import lowered_openly, trial_sizes
+from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.process.request import Cut, Interface, Value
 from tosa_convert.frontends.torch.complex_pairs import (
     has_complex_tensors,
     refuse_complex_inputs,
     write_as_pairs,
 )
-from tosa_convert.frontends.torch.decompositions import composites, direct_decompositions
-from tosa_convert.frontends.torch.export import placeholder_values
+from tosa_convert.frontends.torch.decompositions import composites, decompositions
+from tosa_convert.frontends.torch.export import (
+    bounds_of,
+    placeholder_values,
+    symbols_of,
+    with_sizes,
+)
 from tosa_convert.frontends.torch.indexing import select_by_tensors, use_views_of_aten
 from tosa_convert.frontends.torch.integers import absent_types
 from tosa_convert.frontends.torch.refusals import (
@@ -34,6 +42,7 @@ from tosa_convert.frontends.torch.signature import (
     lift_state,
     merge_tied,
     output_names,
+    user_inputs,
 )
 from tosa_convert.frontends.torch.unlowered_report import THE_MODEL, NotLoweredError, Unlowered
 from tosa_convert.frontends.torch.walk import Walk
@@ -41,6 +50,7 @@ from tosa_convert.graph.model import Graph
 from tosa_convert.records import NamedTuple, replace
 
 _OPEN: Final = "it has sizes that are not fixed"
+_NUMBER: Final = "it is a number that is not fixed, and programs take tensors only"
 _FIX: Final = "give them numbers: --input-shape"
 
 
@@ -74,12 +84,52 @@ def lower_directly(program: Any, narrow: Sequence[str], *, partial: bool = False
     narrow: the element types that are narrowed afterwards. partial: cut out what does not lower.
     """
     merge_tied(program)
-    if any(
-        not isinstance(size, int)
-        for value in placeholder_values(program).values()
-        for size in value.shape
-    ):
+    if not (found := _open_dimensions(program)):
+        return _lowered(program, narrow, partial=partial)
+    if partial:
         raise NotLoweredError({Unlowered(THE_MODEL, "", _OPEN, _FIX): 1})
+    _refuse_open_numbers(program)
+    tried: list[Lowered] = []
+
+    def lower(trial: int) -> Graph:
+        of_trial = {str(symbol): pair[trial] for symbol, pair in sizes.items()}
+        tried.append(_lowered(with_sizes(program, of_trial), narrow))
+        return tried[-1].graph
+
+    try:
+        sizes = trial_sizes(found, bounds_of(program))
+        graph = lowered_openly(lower)
+    except NotLowered as problem:
+        raise NotLoweredError(
+            {Unlowered(THE_MODEL, "", problem.reason, problem.advice): 1}
+        ) from None
+    assert graph is not None
+    names = tried[0].names
+    names.inputs = input_names(program)
+    return Lowered(graph, names, tried[0].walk)
+
+
+def _open_dimensions(program: Any) -> list[tuple[Any, bool]]:
+    """Return the symbols of sizes that are not fixed, and whether each is of a first dimension."""
+    return [
+        (str(symbol), axis == 0)
+        for value in placeholder_values(program).values()
+        for axis, size in enumerate(value.shape)
+        if not isinstance(size, int)
+        for symbol in symbols_of(size)
+    ]
+
+
+def _refuse_open_numbers(program: Any) -> None:
+    """Refuse inputs that are numbers whose values are not fixed: TOSA's are tensors."""
+    names = [spec.arg.name for spec in user_inputs(program, SymIntArgument)]
+    if names:
+        advice = "give the example arguments a number of Python that stays as it is"
+        raise NotLoweredError({Unlowered(f"the input {n}", "", _NUMBER, advice): 1 for n in names})
+
+
+def _lowered(program: Any, narrow: Sequence[str], *, partial: bool = False) -> Lowered:
+    """Lower a program whose sizes are fixed."""
     refused = {**absent_types(program), **({} if partial else data_dependent(program))}
     if refused:
         raise NotLoweredError(refused)
@@ -112,7 +162,7 @@ def _decomposed(program: Any) -> tuple[Any, Signature, dict[Unlowered, int]]:
                 refuse_complex_inputs(program)
                 program = program.run_decompositions(composites())
                 write_as_pairs(program)
-            decomposed = program.run_decompositions(direct_decompositions())
+            decomposed = program.run_decompositions(decompositions())
         except UnsupportedOperatorException as error:
             raise NotLoweredError(not_traced(program, str(error.func))) from None
     wrong = {

@@ -9,7 +9,6 @@ from typing import Any, Final
 import torch
 
 from tosa_convert.frontends.recipes import cumulate
-from tosa_convert.frontends.torch import integers
 
 #: The largest whole exponent that is written as products.
 _LARGEST_POWER: Final = 64
@@ -31,18 +30,10 @@ def power(x: Any, exponent: Any) -> Any:
     return half * half * x if exponent % 2 else half * half
 
 
-def compare_with_number(x: Any, number: Any, *, operator: Any) -> Any:
-    """Compare in the type that torch computes in; torch-mlir takes f64, in which no FP32 is 0.1."""
-    if not isinstance(number, float):
-        return integers.by_signed_numbers(operator.Scalar, keeps_type=False)(x, number)
-    kind = torch.result_type(x, number)
-    return operator.Tensor(x.to(kind), torch.full([1] * x.dim(), number, dtype=kind))
-
-
 def variance_and_mean(
     x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> tuple[Any, Any]:
-    """Compute variance and mean in the tensor's own type; torch-mlir computes the variance in f64."""
+    """Compute variance and mean in the tensor's own type."""
     dims = list(range(x.dim())) if not dim else [axis % x.dim() for axis in dim]
     count = math.prod(x.shape[axis] for axis in dims)
     mean = x.mean(dims, keepdim=True)
@@ -195,16 +186,6 @@ def cumulative_extreme(x: Any, dim: int, *, is_maximum: bool) -> Any:
     return tuple(cumulate((x, index), x.shape[dim], best, moved))
 
 
-def place_of_number(x: Any, *_: Any) -> Any:
-    """`argmax` and `argmin` of one number, which torch-mlir does not lower."""
-    return NotImplemented if x.dim() else torch.zeros_like(x, dtype=torch.int64)
-
-
-def softmax_of_number(x: Any, *_: Any) -> Any:
-    """`softmax` of one number, in which torch-mlir does not end: 1, or NaN."""
-    return NotImplemented if x.dim() else torch.exp(x - x)
-
-
 def safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
     """`_safe_softmax`, which attention has: 0 where all scores are -inf, as if these were finite.
 
@@ -314,18 +295,13 @@ def _floor_quotient(x: Any, y: Any) -> Any:
     if not x.is_floating_point():
         whole = torch.div(x, y, rounding_mode="trunc")
         is_above = torch.logical_and(whole * y != x, (x < 0) != (y < 0))
-        return torch.where(is_above, ~(-whole), whole)  # One less; torch-mlir subtracts in 32 bits.
+        return torch.where(is_above, ~(-whole), whole)  # One less.
     size, part = y.abs(), torch.where(y < 0, -x, x)
     whole = torch.floor(part / size)
     whole = torch.where((whole + 1) * size <= part, whole + 1, whole)
     # Of a negative number and infinity it is -1.
     is_above = torch.logical_or(whole * size > part, torch.logical_and(whole == 0, part < 0))
     return torch.where(is_above, whole - 1, whole)
-
-
-def leaky_relu(x: Any, slope: float = 0.01) -> Any:
-    """Multiply what is negative, also where the slope is 0: infinities become NaN."""
-    return NotImplemented if slope else torch.where(x > 0, x, x - x)
 
 
 def power_of_two(x: Any) -> Any:
@@ -369,11 +345,3 @@ def leaky_relu_of_means(
     if training:
         return NotImplemented
     return torch.nn.functional.leaky_relu(x, (lower + upper) / 2), noise.clone()
-
-
-def joined(tensors: Sequence[Any], dim: int = 0) -> Any:
-    """`cat` without the empty tensors, which TOSA does not have."""
-    full = [one for one in tensors if one.numel() != 0]
-    if not full or len(full) == len(tensors):
-        return NotImplemented
-    return torch.cat(full, dim) if len(full) > 1 else full[0].clone()

@@ -270,10 +270,35 @@ def _with_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
     shapes = {name: shape for name, shape in shapes.items() if name in values}
     sizes = _sizes(values, shapes, given)
     _refuse_out_of_bounds(program, sizes)
-    tensors = {
-        name: torch.zeros(_shape(value, shapes.get(name), sizes), dtype=value.dtype)
-        for name, value in values.items()
+    return _exported_with(
+        program,
+        {name: _shape(value, shapes.get(name), sizes) for name, value in values.items()},
+    )
+
+
+def with_sizes(program: Any, sizes: Mapping[str, int]) -> Any:
+    """Export a program again with a size for each symbol of those that are not fixed."""
+    shapes = {
+        name: [size if isinstance(size, int) else _size(size, sizes) for size in value.shape]
+        for name, value in placeholder_values(program).items()
     }
+    return _exported_with(program, shapes)
+
+
+def _size(size: Any, sizes: Mapping[str, int]) -> int:
+    """Return a size that symbols give, such as twice one."""
+    return int(size.node.expr.subs({one: sizes[str(one)] for one in symbols_of(size)}))
+
+
+def symbols_of(size: Any) -> list[Any]:
+    """Return the symbols of a size that is not fixed, in the order of their names."""
+    return sorted(size.node.expr.free_symbols, key=str)
+
+
+def _exported_with(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
+    """Export a program again with the shapes of its inputs."""
+    values = placeholder_values(program)
+    tensors = {name: torch.zeros(shapes[name], dtype=one.dtype) for name, one in values.items()}
     names = iter(input_names(program))
     # Constants among the arguments are as the program has them.
     flat = [

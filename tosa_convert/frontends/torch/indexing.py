@@ -55,18 +55,6 @@ def use_views_of_aten(program: Any) -> None:
     program.graph_module.recompile()
 
 
-def roll(x: Any, shifts: Sequence[int], dims: Sequence[int] = ()) -> Any:
-    """Exchange two slices of each axis."""
-    if not dims:
-        return roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
-    for shift, dim in zip(shifts, dims, strict=True):
-        size = x.shape[dim]
-        back = shift % size if size else 0
-        if back:
-            x = torch.cat([x.narrow(dim, size - back, back), x.narrow(dim, 0, size - back)], dim)
-    return x.clone()
-
-
 def block_diagonal(tensors: Sequence[Any]) -> Any:
     """Put each matrix between zeros."""
     if any(t.dim() != 2 for t in tensors):
@@ -352,45 +340,6 @@ def search_sorted(
     value = values.unsqueeze(-1)
     below = table <= value if right or side == "right" else table < value
     return below.sum(-1).to(torch.int32 if out_int32 else torch.int64)
-
-
-def sort(x: Any, dim: int = -1, descending: bool = False) -> Any:
-    """Put each element where as many others come before it; NaN is greater than any number."""
-    if not x.dim():
-        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
-    size = x.shape[dim]
-    if x.numel() * size > _COMPARED or x.dtype == torch.bool:
-        return NotImplemented
-    rows = x.movedim(dim, -1)
-    this, other = rows.unsqueeze(-1), rows.unsqueeze(-2)
-    before, equal = other > this if descending else other < this, other == this
-    if x.is_floating_point():
-        no, none = this != this, other != other
-        ahead = torch.logical_and(none, ~no) if descending else torch.logical_and(no, ~none)
-        before = torch.logical_or(before, ahead)
-        equal = torch.logical_or(equal, torch.logical_and(no, none))
-    places = torch.arange(size, device=x.device)
-    earlier = torch.logical_and(equal, places < places.unsqueeze(1))
-    rank = torch.logical_or(before, earlier).to(torch.int64).sum(-1)
-    order = torch.scatter(torch.zeros_like(rank), -1, rank, places.expand_as(rank))
-    return torch.gather(rows, -1, order).movedim(-1, dim), order.movedim(-1, dim)
-
-
-def sort_integers(x: Any, dim: int = -1, descending: bool = False) -> Any:
-    """Sort integers, which torch-mlir does not lower."""
-    return NotImplemented if x.is_floating_point() else sort(x, dim, descending)
-
-
-def top_integers(
-    x: Any,
-    k: int,
-    dim: int = -1,
-    largest: bool = True,
-    sorted: bool = True,  # noqa: A002
-) -> Any:
-    """Sort integers, and take the first ones."""
-    made = NotImplemented if x.is_floating_point() or not x.dim() else sort(x, dim, largest)
-    return made if made is NotImplemented else tuple(part.narrow(dim, 0, k) for part in made)
 
 
 def kth_value(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:

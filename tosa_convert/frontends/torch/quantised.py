@@ -1,7 +1,4 @@
-"""Operators of torch's quantised programs that torch-mlir does not lower, or lowers to other numbers.
-
-torch-mlir has those of signed integers whose scale and zero point are numbers. uint8 it clamps at 127.
-"""
+"""Operators of torch's quantised programs that are written with others."""
 
 from __future__ import annotations
 
@@ -9,54 +6,6 @@ from functools import partial
 from typing import Any
 
 import torch
-
-
-def quantize(x: Any, scale: Any, zero_point: Any, least: Any, most: Any, dtype: Any) -> Any:
-    """Lower `quantize_per_tensor`: multiply by the reciprocal of the scale, as torch does."""
-    if not torch.is_tensor(scale) and dtype is not torch.uint8:
-        return NotImplemented
-    steps = torch.round(x * (1.0 / scale)) + zero_point
-    return torch.clamp(steps, least, most).to(dtype)
-
-
-def dequantize(
-    x: Any,
-    scale: Any,
-    zero_point: Any,
-    least: Any,
-    most: Any,
-    dtype: Any,
-    *,
-    out_dtype: Any = None,
-) -> Any:
-    """Lower `dequantize_per_tensor`, in the type of the result."""
-    if not torch.is_tensor(scale) and dtype is not torch.uint8:
-        return NotImplemented
-    kind = out_dtype or torch.float32
-    return ((x.to(kind) - zero_point) * scale).to(kind)
-
-
-def dequantize_channels(
-    x: Any,
-    scales: Any,
-    zero_points: Any,
-    axis: int,
-    least: Any,
-    most: Any,
-    dtype: Any,
-    *,
-    out_dtype: Any = None,
-) -> Any:
-    """Lower `dequantize_per_channel`, in the type of the result."""
-    if dtype is torch.uint8:
-        return NotImplemented
-    kind = out_dtype or torch.float32
-    sizes = [1] * x.dim()
-    sizes[axis] = -1
-    number = x.to(kind)
-    if zero_points is not None:
-        number = number - zero_points.reshape(sizes).to(kind)
-    return number * scales.reshape(sizes).to(kind)
 
 
 def choose(
@@ -96,20 +45,6 @@ def fake_quantize_channels(
 
 
 def decompositions() -> dict[Any, Any]:
-    """Return those whose operators torch knows: it registers them when a module is imported."""
-    known, found = torch.ops.quantized_decomposed, chosen_parameters()
-    for name, function in (
-        ("quantize_per_tensor", quantize),
-        ("dequantize_per_tensor", dequantize),
-        ("dequantize_per_channel", dequantize_channels),
-    ):
-        packet = getattr(known, name, None)
-        for overload in packet.overloads() if packet is not None else ():
-            found[getattr(packet, overload)] = function
-    return found
-
-
-def chosen_parameters() -> dict[Any, Any]:
     """Return those that choose scales and zero points."""
     known, found = torch.ops.quantized_decomposed, {}
     for name, is_symmetric in (("choose_qparams", False), ("choose_qparams_symmetric", True)):

@@ -1,4 +1,4 @@
-"""Finds what no route lowers in a torch program: what is random, has an effect, or is no tensor."""
+"""Finds what does not lower in a torch program: what is random, has an effect, or is no tensor."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ from tosa_convert.frontends.torch.unlowered_report import Unlowered, locate
 NO_TENSOR: Final = "it returns no tensor, and programs return nothing else"
 _RANDOM: Final = "it draws random numbers"
 OBJECT: Final = "it is an object, and programs have tensors only"
-#: Operators that take programs, as torch.export writes them.
-_BRANCHES: Final = frozenset(
-    ("cond", "while_loop", "scan", "associative_scan", "map_impl", "flex_attention")
-)
 
 
 def effects(program: Any) -> dict[Unlowered, int]:
@@ -25,15 +21,6 @@ def effects(program: Any) -> dict[Unlowered, int]:
         Unlowered(str(node.args[1]), locate(node), "it returns nothing but an effect")
         for node in program.graph.nodes
         if node.op == "call_function" and node.target is torch.ops.higher_order.with_effects
-    )
-
-
-def control_flow(program: Any) -> dict[Unlowered, int]:
-    """Count the branches and loops on data, which torch-mlir's importer does not take."""
-    return Counter(
-        Unlowered(f"torch.{node.target}", locate(node), "torch-mlir has no control flow for TOSA")
-        for node in program.graph.nodes
-        if str(node.target) in _BRANCHES
     )
 
 
@@ -79,7 +66,7 @@ def dropouts_between_layers(program: Any) -> dict[Unlowered, int]:
 
 
 def random_operators(program: Any) -> dict[Unlowered, int]:
-    """Count the operators that draw random numbers, which torch-mlir would lower to constants."""
+    """Count the operators that draw random numbers, for which TOSA has no operator."""
     return Counter(
         Unlowered(str(node.target), locate(node), _RANDOM)
         for node in program.graph.nodes

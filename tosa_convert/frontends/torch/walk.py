@@ -37,7 +37,6 @@ from tosa_convert.records import replace
 #: The largest constant in bytes that is computed, unless its operands are as large.
 _MOST_FOLDED: Final = 1 << 20
 _NO_RULE: Final = ""
-_RANDOM: Final = "it draws random numbers"
 _INSIDE: Final = "it is inside a loop or a branch"
 _NO_LITERAL: Final = "it takes something else than tensors, numbers, texts and lists of these"
 

@@ -1,4 +1,4 @@
-"""Torch's pools and resizing in the forms that torch-mlir does not lower to TOSA."""
+"""Torch's pools and resizing as sums and products."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch._decomp import decomposition_table
 #: Positions of a window above which it is not written out as slices.
 _POSITIONS: Final = 64
 #: Times that an axis grows at most, and its greatest size, of a resize that becomes RESIZE; TOSA
-#: allows numerators of scales up to 2048, and torch-mlir's are up to twice the size.
+#: allows numerators of scales up to 2048.
 _GROWTH: Final = 16
 _RESIZED: Final = 1024
 #: The greatest size of an axis that a product with a matrix makes larger.
@@ -42,18 +42,6 @@ def _windows(x: Any, kernel: list[int], stride: list[int], dilation: list[int]) 
         for axis, p, n, s, d in zip(axes, position, sizes, stride, dilation, strict=True):
             part = torch.ops.aten.slice.Tensor(part, axis, p * d, p * d + (n - 1) * s + 1, s)
         yield part
-
-
-def constant_pad(x: Any, pad: Sequence[int], value: Any = 0) -> Any:
-    """Negative padding as slices: TOSA's PAD only adds."""
-    if min(pad, default=0) >= 0:
-        return NotImplemented
-    for index in range(0, len(pad), 2):
-        axis = x.dim() - 1 - index // 2
-        front, back = (max(-amount, 0) for amount in pad[index : index + 2])
-        x = x.narrow(axis, front, x.shape[axis] - front - back)
-    added = [max(amount, 0) for amount in pad]
-    return torch.constant_pad_nd(x, added, value) if any(added) else x.clone()
 
 
 def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Any:
@@ -87,54 +75,6 @@ def _beyond_edges(x: Any, axis: int, front: int, back: int, mode: str) -> Any:
         after = x.narrow(axis, size - 1, 1).expand(shape) if back else None
     parts = [part for part in (before, x, after) if part is not None]
     return torch.cat(parts, axis) if len(parts) > 1 else x
-
-
-def max_pool(
-    x: Any,
-    kernel_size: Any,
-    stride: Any = (),
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-) -> Any:
-    """Pool over windows with gaps by the maximum of slices; pad an axis that is shorter than its window.
-
-    torch-mlir computes the padding of the latter's `ceil_mode` wrongly.
-    """
-    kernel, gaps, pads = (all_sizes(value, 2) for value in (kernel_size, dilation, padding))
-    step = all_sizes(stride, 2) if stride else kernel
-    axes = list(zip(x.shape[-2:], kernel, step, pads, gaps, strict=True))
-    is_short = ceil_mode and any(size + 2 * pad < k for size, k, _, pad, _ in axes)
-    if not (gaps != [1, 1] or is_short) or math.prod(kernel) > _POSITIONS:
-        return NotImplemented
-    ends = [_end_of_windows(*axis) for axis in axes] if ceil_mode else pads
-    if any(pads) or any(ends):
-        around = [amount for pair in zip(pads[::-1], ends[::-1], strict=True) for amount in pair]
-        x = torch.constant_pad_nd(x, around, -math.inf)
-    if gaps == [1, 1]:
-        return torch.ops.aten.max_pool2d(x, kernel, step)
-    result = None
-    for part in _windows(x, kernel, step, gaps):
-        result = part if result is None else torch.maximum(result, part)
-    return result
-
-
-def max_pool_of_row(
-    x: Any,
-    kernel_size: Any,
-    stride: Any = (),
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-) -> Any:
-    """Pool along one axis over windows with gaps, as a picture of one row; torch-mlir has the others."""
-    (kernel,), (gap,), (pad,) = (all_sizes(v, 1) for v in (kernel_size, dilation, padding))
-    step = all_sizes(stride, 1)[0] if stride else kernel
-    if gap == 1:
-        return NotImplemented
-    rows = x.unsqueeze(-2)
-    pool = torch.ops.aten.max_pool2d
-    return pool(rows, [1, kernel], [1, step], [0, pad], [1, gap], ceil_mode).squeeze(-2)
 
 
 def _end_of_windows(size: int, kernel: int, step: int, pad: int, gap: int) -> int:
