@@ -74,7 +74,7 @@ ARROWS: dict[str, set[str]] = {
     | {"frontends.lowering", "frontends.tflite", "formats.weights", "formats.write"},
     "frontends.onnx": {"errors", "io", "graph", "rules", "builder", "frontends"}
     | {"frontends.lowering"}
-    | {"frontends.onnx.header", "frontends.torch", "formats.write"},
+    | {"frontends.onnx.header", "formats.write"},
     "frontends.onnx.header": {"frontends"},
     "frontends.torch.header": set(),
     # Operations on arrays, lowered for every framework; it imports none.

@@ -271,7 +271,7 @@ def binary() -> Iterator[Case]:
         a, b = pairs(name)
         for kind in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "Max", "Min"):
             yield Case(f"{kind} {name}", kind, [a, b], {}, 16 if "Or" in kind else 13)
-        if name == "int64":  # torch-mlir computes with its lower half.
+        if name == "int64":
             a, b = (side.astype(np.int64) for side in pairs("int32"))
         left, right = exact(a), exact(b)
         whole = name not in FLOATS

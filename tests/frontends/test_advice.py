@@ -18,7 +18,7 @@ from tosa_convert.frontends.unlowered import advice
         ("aten.fft_rfft", "cosines"),
         ("aten.linalg_det", "outside the network"),
         ("aten.size.int", "--input-shape"),
-        ("onnx.Loop", "unroll it"),
+        ("onnx.Scan", "unroll it"),
         ("onnx.ReverseSequence", "reversed order"),
         ("onnx.SequenceAt", "tensors of numbers only"),
         ("onnx.QLinearConv", "QDQ"),
@@ -39,6 +39,23 @@ def test_each_kind_of_operator_has_its_advice(operator: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("operator", "said"),
     [
+        ("onnx.Loop", "constant count"),
+        ("onnx.If", "choose with Where"),
+        ("onnx.Bernoulli", "random numbers"),
+        ("onnx.ZipMap", "'zipmap': False"),
+        ("onnx.NonZero", "depends on the data"),
+        ("com.microsoft.Attention", "ORT_ENABLE_BASIC"),
+        ("an input", "tensors of numbers"),
+    ],
+)
+def test_operators_of_onnx_have_advice_of_their_own(operator: str, said: str) -> None:
+    assert said in advice("onnx", operator)
+    assert "torch" not in advice("onnx", operator)
+
+
+@pytest.mark.parametrize(
+    ("operator", "said"),
+    [
         ("CUMSUM", "constant axis"),
         ("slice", "computed position"),
         ("DYNAMIC_UPDATE_SLICE", "mask"),
@@ -49,29 +66,28 @@ def test_operators_of_tflite_have_advice_of_their_own(operator: str, said: str) 
     assert said in advice("tflite", operator)
 
 
-def test_what_a_framework_knows_comes_first() -> None:
-    pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
-    report: Any = importlib.import_module("tosa_convert.frontends.torch.unlowered_report")
-    dialect: Any = importlib.import_module("tosa_convert.frontends.torch.dialect")
-    (row,) = report.report({dialect.Unlowered("aten.sort", "", "why"): 2})
-    assert (row.operator, row.count, row.reason) == ("aten.sort", 2, "why")
-    assert row.hint == advice("torch", "aten.sort")
-    rows = {dialect.Unlowered(name, "", ""): 1 for name in ("onnx.Relu", "onnx.Loop")}
-    found = report.report(rows, lambda name: "export older" if name == "onnx.Relu" else "")
-    assert [row.hint.partition(":")[0] for row in found] == [
-        "export older",
-        "unroll it, or use torch.where",
+def test_what_is_known_of_one_operator_comes_first() -> None:
+    module: Any = importlib.import_module("tosa_convert.frontends.torch.unlowered_report")
+    rows = {module.Unlowered("aten.sort", "", "why"): 2}
+    rows[module.Unlowered("aten.relu", "", "", "export older")] = 1
+    first, second = module.report(rows)
+    assert (first.operator, first.count, first.reason) == ("aten.sort", 2, "why")
+    assert first.hint == advice("torch", "aten.sort")
+    assert second.hint == "export older"
+
+
+def test_equal_refusals_of_onnx_are_one_row_with_the_first_place() -> None:
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    convert: Any = importlib.import_module("tosa_convert.frontends.onnx.convert")
+    problems = [
+        convert.Problem("onnx.Unique", "a", ""),
+        convert.Problem("onnx.Cast", "b", "TOSA does not have the element type float64", "cast"),
+        convert.Problem("onnx.Unique", "c", ""),
+        convert.Problem("onnx.Unique", "d", "it cannot be cut out: why", "do not"),
     ]
-
-
-def test_an_operator_of_a_young_form_is_to_be_exported_in_an_older_one() -> None:
-    route: Any = pytest.importorskip("tosa_convert.frontends.onnx.by_torch_mlir")
-
-    def older(opset: int, operator: str) -> str:
-        row = route.Unlowered(operator, "", route.NOT_CONVERTED)
-        return str(route._older_form(opset, [row], operator))
-
-    assert "opset 19: export the model with opset 17" in older(19, "onnx.Resize")
-    assert older(17, "onnx.Resize") == ""  # That is the older form.
-    assert older(21, "onnx.Gelu") == ""  # It has no older form.
-    assert older(21, "aten.add") == older(21, "onnx.Unheard") == ""
+    rows = convert.report(problems)
+    assert [(row.operator, row.where, row.count) for row in rows] == [
+        *(("onnx.Unique", "a", 2), ("onnx.Cast", "b", 1), ("onnx.Unique", "d", 1))
+    ]
+    hints = [advice("onnx", "onnx.Unique"), "to compute in FP32: --narrow f64", "do not"]
+    assert [row.hint for row in rows] == hints

@@ -19,7 +19,7 @@ SCRIPTS = {
         rf"(call \d: {ERROR}){{3}}",
     ),
     "convert_onnx_resize.py": (
-        ("onnx", "onnxruntime", "torch_mlir"),
+        ("onnx", "onnxruntime"),
         ERROR,
     ),
     "convert_tflite_int8.py": (

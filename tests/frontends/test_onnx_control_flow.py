@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
+from tosa_convert.cli.main import run, verb
 from tosa_convert.graph.model import Graph
 
 onnx: Any = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -190,3 +191,47 @@ def test_a_node_that_does_not_lower_is_named_with_its_place() -> None:
     found = lower_graph(given, Weights(Path()))
     assert found.graph is None
     assert [(row.operator, row.where) for row in found.problems] == [("onnx.NonZero", "places")]
+
+
+#: A draw in a branch and in a function, and a result whose size depends on the data.
+IN_BRANCH = """
+g (float[2] x, bool take) => (float[2] y) {
+  y = If(take)
+    <then_branch = yes () => (float[2] a) { a = Bernoulli(x) },
+     else_branch = no () => (float[2] b) { b = Neg(x) }>
+}"""
+OF_SIZES = """
+g (float[2] x) => (int64[1, N] y) {
+  twice = Add(x, x)
+  y = NonZero(twice)
+}"""
+IN_FUNCTION = """
+g (float[2] x) => (float[2] y) {
+  twice = own.drawn(x)
+  y = Neg(twice)
+}
+<domain: "own", opset_import: ["" : 21]>
+drawn (a) => (b) {
+  c = Add(a, a)
+  b = Bernoulli(c)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (IN_BRANCH, "it cannot be cut out: it is inside a loop, a branch or a function"),
+        (OF_SIZES, "it cannot be cut out: the sizes of what it gives are not known"),
+        (IN_FUNCTION, ""),
+    ],
+    ids=["branch", "sizes", "function"],
+)
+def test_what_cannot_be_cut_out_is_refused_by_name(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The functions of a model are expanded, so that their nodes can be cut out."""
+    onnx.save(model(text), tmp_path / "m.onnx")
+    words = [str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tosa"), "--partial"]
+    assert run(verb("convert"), words) == (4 if said else 0)
+    assert said in capsys.readouterr().err
+    assert (tmp_path / "m.json").exists() is (not said)

@@ -1,4 +1,4 @@
-"""Operators of ONNX that torch-mlir lacks, and types and forms of others, against onnx's reference."""
+"""Rare operators of ONNX, and types and forms of others, against onnx's reference."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ pytestmark = [
     pytest.mark.skipif(
         any(
             importlib.util.find_spec(name) is None
-            for name in ("onnx", "onnxruntime", "torch_mlir", "tosa_reference_model")
+            for name in ("onnx", "onnxruntime", "tosa_reference_model")
         ),
-        reason="onnx, onnxruntime, torch-mlir or tosa-tools is not installed",
+        reason="onnx, onnxruntime or tosa-tools is not installed",
     ),
 ]
 

@@ -12,8 +12,8 @@ from frontends.onnx_models import node, saved
 import tosa_convert as tc
 
 pytestmark = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime", "torch_mlir")),
-    reason="onnx, onnxruntime or torch-mlir is not installed",
+    any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime")),
+    reason="onnx or onnxruntime is not installed",
 )
 
 

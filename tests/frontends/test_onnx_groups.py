@@ -15,9 +15,9 @@ import tosa_convert as tc
 pytestmark = pytest.mark.skipif(
     any(
         importlib.util.find_spec(name) is None
-        for name in ("onnx", "onnxruntime", "torch_mlir", "tosa_reference_model")
+        for name in ("onnx", "onnxruntime", "tosa_reference_model")
     ),
-    reason="onnx, onnxruntime, torch-mlir or tosa-tools is not installed",
+    reason="onnx, onnxruntime or tosa-tools is not installed",
 )
 
 

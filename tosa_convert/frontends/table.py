@@ -162,11 +162,7 @@ FRONTENDS: Final = {
             name="onnx",
             reads="ONNX models (.onnx)",
             extra="onnx",
-            packages={
-                "onnx": "onnx",
-                "onnxruntime": "onnxruntime",
-                "torch_mlir": "torch-mlir",
-            },
+            packages={"onnx": "onnx"},
             converter="tosa_convert.frontends.onnx.convert",
             runtime="onnxruntime",
             forks=True,

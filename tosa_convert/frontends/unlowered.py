@@ -46,14 +46,7 @@ _TFLITE: Final = (
 )
 _TORCH: Final = (
     (
-        r"^com\.microsoft\.(?!Tokenizer)|SimplifiedLayerNorm",
-        "onnxruntime's optimisations made it: convert the model from before them, or save it with"
-        " ORT_ENABLE_BASIC",
-    ),
-    (r"^an input$|Tokenizer", "leave what is done with text to the program around the network"),
-    (r"onnx\.ZipMap", "convert with options={'zipmap': False}, so that the result is a tensor"),
-    (
-        r"dropout|bernoulli|aten\.rand|normal_|normal\b|multinomial|poisson|exponential|onnx\.(Random|Multi)",
+        r"dropout|bernoulli|aten\.rand|normal_|normal\b|multinomial|poisson|exponential|onnx\.(Random|Multi|Bern)",
         "TOSA has no random numbers: export in evaluation mode, or make the noise an input",
     ),
     (
@@ -94,12 +87,29 @@ _TORCH: Final = (
     (r"loss|Loss", "compute the loss outside the network, which inference does not need"),
     (r"_backward", "export the forward pass only"),
 )
-#: Framework -> pattern of an operator's name, and what would help. The first that matches counts. The
-#: operators of ONNX become torch's on their way.
+_ONNX: Final = (
+    (
+        r"^com\.microsoft\.(?!Tokenizer)|SimplifiedLayerNorm",
+        "onnxruntime's optimisations made it: convert the model from before them, or save it with"
+        " ORT_ENABLE_BASIC",
+    ),
+    (
+        r"^an? (input|result)$|Tokenizer|ImageDecoder",
+        "take and return tensors of numbers, and leave the rest to the program around the network",
+    ),
+    (r"onnx\.ZipMap", "convert with options={'zipmap': False}, so that the result is a tensor"),
+    (
+        r"onnx\.(Loop|Scan|If)$",
+        "unroll it with a constant count, or compute both branches and choose with Where",
+    ),
+    *_TORCH,
+)
+#: Framework -> pattern of an operator's name, and what would help. The first that matches counts.
+#: Modules of the torch dialect have operators of ONNX, too.
 _ADVICE: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "tflite": _TFLITE,
     "torch": _TORCH,
-    "onnx": _TORCH,
+    "onnx": _ONNX,
 }
 _OTHERWISE: Final = "write it with other operators, or leave it to the caller with --partial"
 

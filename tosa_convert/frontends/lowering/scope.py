@@ -35,7 +35,7 @@ _CARRIERS: Final = {
     **{name: np.dtype(np.int8) for name in ("int2", "int4", "uint2", "uint4")},
 }
 _ADVICE: Final = {
-    "float64": "compute in float32: leave jax_enable_x64 off, or cast the arguments",
+    "float64": "compute in float32",
     "complex64": "compute with real and imaginary parts as two float32 arrays",
     "complex128": "compute with real and imaginary parts as two float32 arrays",
 }

@@ -1,1 +1,1 @@
-"""ONNX models, by torch-mlir."""
+"""ONNX models, by a table of operators."""

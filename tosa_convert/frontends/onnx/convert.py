@@ -1,35 +1,35 @@
-"""Lowers an ONNX model to TOSA: by the walk, or by way of torch-mlir what that does not lower."""
+"""Lowers an ONNX model to TOSA, or reports what of it does not lower."""
 
 from __future__ import annotations
 
-import importlib
-import logging
 from collections import Counter
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import helper
+from onnx import helper, inliner
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.write import save
 from tosa_convert.frontends.onnx.cut import cutter_of
-from tosa_convert.frontends.onnx.program import lower_model
+from tosa_convert.frontends.onnx.program import THE_MODEL, lower_model
 from tosa_convert.frontends.onnx.rules.few_bits import held_in_bytes
 from tosa_convert.frontends.onnx.shapes import doubtful_nodes, infer
 from tosa_convert.frontends.onnx.versions import name_operators, opset_of
+from tosa_convert.frontends.onnx.walk import OTHER_FORM, Problem
 from tosa_convert.frontends.onnx.weights import Weights, load
 from tosa_convert.frontends.process.request import (
     CONSTANTS,
     PROGRAM_FILE,
     Interface,
+    NotLowered,
     Request,
     Value,
 )
+from tosa_convert.frontends.unlowered import advice
 
 #: Lines of what onnx's checker says that a message repeats.
 _MOST_LINES: Final = 6
@@ -37,12 +37,6 @@ _MOST_LINES: Final = 6
 _WITHOUT_A_SHAPE: Final = "Field 'shape' of 'type' is required but missing"
 #: The version of the format from which constants need not be inputs.
 _CONSTANTS_ALONE: Final = 4
-log: Final = logging.getLogger(__name__)
-
-
-def warm_up() -> None:
-    """Import what `lower` imports only when it needs it; for a process that many models share."""
-    importlib.import_module("onnxruntime")
 
 
 def lower(request: Request, folder: Path) -> Interface:
@@ -61,20 +55,44 @@ def lower(request: Request, folder: Path) -> Interface:
     if request.input_shapes:
         set_shapes(model, request.input_shapes)
     name_operators(model)
-    cut = cutter_of(infer(model)) if request.partial else None
-    found = lower_model(model, weights, request.narrow, cut)
-    if found.graph is not None:
-        save(found.graph, folder / PROGRAM_FILE, "mlirbc")
-        interface = Interface(inputs=inputs, outputs=outputs, remarks=remarks)
-        if cut is not None:
-            cut.add_to(interface)
-        return interface
-    log.debug("by way of torch-mlir: %s", found.problems)
-    from tosa_convert.frontends.onnx.by_torch_mlir import lower_by_torch_mlir
-
+    cutter = None
+    if request.partial:
+        # Nodes of the main graph can be cut out.
+        model = inliner.inline_local_functions(model) if model.functions else model
+        cutter = cutter_of(infer(model))
+    try:
+        found = lower_model(model, weights, request.narrow, cutter)
+    except TosaConvertError:
+        raise
+    except Exception:  # An invalid model breaks what the rules take for granted.
+        refuse_invalid(source, shown)
+        raise
+    if found.graph is None:
+        if any(row.operator == THE_MODEL or row.reason == OTHER_FORM for row in found.problems):
+            refuse_invalid(source, shown)
+        return Interface(inputs=inputs, not_lowered=report(found.problems))
+    save(found.graph, folder / PROGRAM_FILE, "mlirbc")
     interface = Interface(inputs=inputs, outputs=outputs, remarks=remarks)
-    refuse = partial(refuse_invalid, source, shown)
-    return lower_by_torch_mlir(model, weights, folder, interface, refuse, request.partial)
+    if cutter is not None:
+        cutter.add_to(interface)
+    return interface
+
+
+def report(problems: Iterable[Problem]) -> list[NotLowered]:
+    """Return one row for each operator and reason, in the order of the model, with the first place."""
+    rows: dict[tuple[str, str], NotLowered] = {}
+    for problem in problems:
+        key = problem.operator, problem.reason
+        if key in rows:
+            rows[key].count += 1
+            continue
+        hint = problem.advice or advice("onnx", problem.operator)
+        if problem.reason.endswith("float64"):
+            hint = "to compute in FP32: --narrow f64"
+        rows[key] = NotLowered(
+            operator=problem.operator, where=problem.where, reason=problem.reason, hint=hint
+        )
+    return list(rows.values())
 
 
 def checked(source: Path, shown: str) -> tuple[Any, Weights]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -31,7 +32,8 @@ from tosa_convert.graph.derived import rename_in_order
 from tosa_convert.graph.model import Graph
 from tosa_convert.records import dataclass
 
-_OPEN = "its sizes are not fixed"
+#: In place of an operator's name, if none is to blame.
+THE_MODEL: Final = "the model"
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def lower_model(
 
         graph = lowered_openly(lower)
     except NotLowered as problem:
-        return Lowered(None, [Problem("the model", "", problem.reason, problem.advice)])
+        return Lowered(None, [Problem(THE_MODEL, "", problem.reason, problem.advice)])
     return made if graph is None else Lowered(graph, [])
 
 
@@ -94,7 +96,7 @@ def lower_graph(
         except NotLowered as problem:
             walk.problems.append(Problem("an input", info.name, problem.reason, problem.advice))
     if not graph.output:
-        walk.problems.append(Problem("the model", "", "it returns nothing"))
+        walk.problems.append(Problem(THE_MODEL, "", "it returns nothing"))
     if walk.problems:
         return Lowered(None, walk.problems)
     try:
@@ -102,7 +104,7 @@ def lower_graph(
     except Stop:
         return Lowered(None, walk.problems)
     except RecursionError:
-        return Lowered(None, [Problem("the model", "", "its functions call one another")])
+        return Lowered(None, [Problem(THE_MODEL, "", "its functions call one another")])
     if not walk.problems:
         walk.problems += _refused(results, [info.name for info in graph.output])
     if walk.problems:
@@ -112,7 +114,7 @@ def lower_graph(
         if cutter is not None:
             values = cutter.results(scope, values, len(graph.input))
             builder.output(*values)
-            return Lowered(with_own_outputs(builder.graph()), [])
+            return Lowered(builder.graph(), [])
         builder.output(*values)
     except NotLowered as problem:
         return Lowered(None, [Problem("a result", "", problem.reason, problem.advice)])
@@ -129,8 +131,16 @@ def _argument(scope: Scope, walk: Walk, info: Any) -> Array:
     if tensor.elem_type == onnx.TensorProto.STRING:
         raise NotLowered(f"{info.name} is text, and TOSA has tensors of numbers only")
     dims = tensor.shape.dim
-    if not tensor.HasField("shape") or any(not dim.HasField("dim_value") for dim in dims):
-        raise NotLowered(_OPEN, f"set them: --input-shape {info.name}=...")
+    if not tensor.HasField("shape"):
+        raise NotLowered(f"{info.name} has no shape", "write its shape into the model")
+    if any(not dim.HasField("dim_value") for dim in dims):
+        sizes = "x".join(str(dim.dim_value) if dim.HasField("dim_value") else "1" for dim in dims)
+        names = ", ".join(
+            dim.dim_param or "?" if not dim.HasField("dim_value") else str(dim.dim_value)
+            for dim in dims
+        )
+        option = shlex.join(["--input-shape", f"{info.name}={sizes}"])
+        raise NotLowered(f"the sizes of {info.name} are not fixed: {names}", f"set them: {option}")
     shape = tuple(dim.dim_value for dim in dims)
     dtype = walk.dtype(tensor.elem_type)
     refuse_empty(shape)

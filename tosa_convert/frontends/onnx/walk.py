@@ -51,8 +51,9 @@ _NOT_COMPUTED: Final = frozenset(
     )
 )
 #: Why a node stays whose rule failed: it takes what ONNX defines for granted.
-_OTHER_FORM: Final = "it does not have the operands, shapes or attributes that ONNX defines"
+OTHER_FORM: Final = "it does not have the operands, shapes or attributes that ONNX defines"
 _UNKNOWN: Final = "ONNX does not define it"
+_INSIDE: Final = "it is inside a loop, a branch or a function"
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Walk:
                 first = error.findings[0]
                 found = self._left(scope, node, given, first.message, first.hint)
             except (LookupError, ValueError, TypeError, ArithmeticError, AssertionError):
-                found = self._left(scope, node, given, _OTHER_FORM, "")
+                found = self._left(scope, node, given, OTHER_FORM, "")
             made = zip(node.output, found, strict=False)
             names.update((name, item) for name, item in made if name)
         self._place = place
@@ -145,8 +146,10 @@ class Walk:
         """Note a node that does not lower, or cut it out; return stand-ins for its results."""
         domain = "onnx" if node.domain in DOMAINS else node.domain
         problem = Problem(f"{domain}.{node.op_type}", self._place, reason, hint)
-        if self.cutter is not None and self._depth == 0:
+        if self.cutter is not None:
             try:
+                if self._depth:
+                    raise NotLowered(_INSIDE)
                 results = tuple(range(sum(map(bool, node.output))))
                 row = CutOperator(
                     operator=problem.operator,
@@ -159,7 +162,8 @@ class Walk:
                 made = iter(self.cutter.cut(scope, node, given, row))
                 return [next(made) if name else Maybe(None) for name in node.output]
             except NotLowered as other:
-                problem = replace(problem, reason=f"{reason}; it cannot be cut out: {other.reason}")
+                words = f"it cannot be cut out: {other.reason}"
+                problem = replace(problem, reason=f"{reason}; {words}" if reason else words)
         self.problems.append(problem)
         return []
 
@@ -203,7 +207,7 @@ class Walk:
                 return [found] if isinstance(found, (Array, Items, Maybe)) else found
         function = None if schema is None else _definition(node, schema, opset, given)
         if function is None:
-            raise NotLowered("it has no lowering to TOSA")
+            raise NotLowered("")
         return self._called(scope, function, node, attributes, given)
 
     def _called(

@@ -1,8 +1,8 @@
 """Reads ONNX models without their weights, and the weights as views of the mapped files.
 
-Protocol buffers hold at most 2 GiB, and each step of a conversion copies a model: onnx's shape
-inference, its converter of versions, onnxruntime. So the data of every large tensor stays in its file,
-which may be the `.onnx` file itself, and the model refers to it as ONNX does to external data.
+Protocol buffers hold at most 2 GiB, and onnx's shape inference copies a model. So the data of every
+large tensor stays in its file, which may be the `.onnx` file itself, and the model refers to it as ONNX
+does to external data.
 """
 
 from __future__ import annotations
@@ -55,8 +55,6 @@ class Weights:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._files: dict[str, Array] = {}
-        #: Files of our own making: location -> path. Others have to be in the folder.
-        self._own: dict[str, Path] = {}
 
     def bytes_of(self, tensor: Any) -> Array:
         """Return the data of a tensor as bytes, a view of the mapped file."""
@@ -99,16 +97,11 @@ class Weights:
             if is_external(tensor):
                 tensor.CopyFrom(self._loaded(tensor))
 
-    def own(self, path: Path) -> str:
-        """Register a file that was made here; return the location with which models refer to it."""
-        self._own[str(path)] = path
-        return str(path)
-
     def _file(self, location: str, tensor: str) -> Array:
         if location not in self._files:
             # One out of the model's folder is refused.
             what = f"the external data of {tensor}"
-            path = self._own.get(location) or Path(path_below(self.folder, location, what))
+            path = Path(path_below(self.folder, location, what))
             try:
                 self._files[location] = _mapped(path)
             except OSError as error:
@@ -130,11 +123,6 @@ def load(path: Path) -> tuple[Any, Weights]:
             model = onnx.load(path, load_external_data=False)
     weights.load_small(model)
     return model, weights
-
-
-def load_made(path: Path, weights: Weights) -> Any:
-    """Load a model made in a scratch folder, without the data of its large tensors."""
-    return _without_data(_mapped(path), weights.own(path))
 
 
 def _mapped(path: Path) -> Array:

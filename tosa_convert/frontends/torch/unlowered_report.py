@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tosa_convert.frontends.process.request import NotLowered
@@ -43,9 +43,7 @@ _OF_TORCH: Final = re.compile(r"[/\\](?:torch|executorch)[/\\]")
 _INSTALLED: Final = re.compile(r"[/\\](?:(?:site|dist)-packages|lib[/\\]python3\.\d+)[/\\]")
 
 
-def report(
-    found: Mapping[Unlowered, int], advise: Callable[[str], str] | None = None
-) -> list[NotLowered]:
+def report(found: Mapping[Unlowered, int]) -> list[NotLowered]:
     """Return one entry for each operator and reason, in the order of the program."""
     rows: dict[tuple[str, str], NotLowered] = {}
     for unlowered, count in found.items():
@@ -58,9 +56,7 @@ def report(
             where=place(unlowered.location),
             count=count,
             reason=unlowered.reason,
-            hint=unlowered.advice
-            or (advise(unlowered.operator) if advise else "")
-            or advice("torch", unlowered.operator),
+            hint=unlowered.advice or advice("torch", unlowered.operator),
         )
     return list(rows.values())
 
