@@ -13,21 +13,21 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 113170,
+    "tests": 117260,
     "tosa_convert": 2450,
-    "tosa_convert/builder": 2710,
+    "tosa_convert/builder": 2720,
     "tosa_convert/cli": 7150,
     "tosa_convert/consumers": 1180,
     "tosa_convert/eras": 2370,
     "tosa_convert/formats": 23540,
-    "tosa_convert/frontends": 29900,
-    "tosa_convert/golden": 14170,
+    "tosa_convert/frontends": 34670,
+    "tosa_convert/golden": 14260,
     "tosa_convert/graph": 4350,
     "tosa_convert/io": 1920,
     "tosa_convert/process": 1050,
     "tosa_convert/qualify": 11260,
     "tosa_convert/reference": 3690,
-    "tosa_convert/rewrites": 4460,
+    "tosa_convert/rewrites": 4490,
     "tosa_convert/rules": 5810,
     "tosa_convert/views": 5090,
 }
