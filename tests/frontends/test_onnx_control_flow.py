@@ -229,7 +229,7 @@ drawn (a) => (b) {
 def test_what_cannot_be_cut_out_is_refused_by_name(
     text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The functions of a model are expanded, so that their nodes can be cut out."""
+    """Expand the functions of a model, so that their nodes can be cut out."""
     onnx.save(model(text), tmp_path / "m.onnx")
     words = [str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tosa"), "--partial"]
     assert run(verb("convert"), words) == (4 if said else 0)

@@ -33,7 +33,7 @@ def whole(dtype: Any, *shape: int) -> Any:
 
 
 class Row(NamedTuple):
-    """A node. inputs: None for one that is left out; size: how many operators its program has."""
+    """Describe a node. inputs: None for one that is left out. size: the operators of its program."""
 
     kind: str
     inputs: list[Any]

@@ -344,7 +344,7 @@ def test_sizes_go_by_the_names_and_within_the_bounds_of_their_dim() -> None:
 def test_a_strided_convolution_of_an_open_batch_runs_once_its_size_is_given(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What the stride leaves over is cut off, in a SLICE of the whole batch."""
+    """Cut off what the stride leaves over, in a SLICE of the whole batch."""
     import torch
 
     torch.manual_seed(0)

@@ -133,7 +133,7 @@ def test_the_statistics_of_a_layer_are_results() -> None:
 
 
 def test_sums_of_fp16_are_fp32() -> None:
-    """The sum of squares is beyond FP16, whose greatest number is 65504."""
+    """Sum squares beyond FP16, whose greatest number is 65504."""
     x = (X * 100).astype(F16)
     (found,) = results(lambda s, a: norm.layer_norm(s, a, [-1]), x)
     assert found.dtype == F16

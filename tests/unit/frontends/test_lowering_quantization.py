@@ -64,7 +64,7 @@ def test_numbers_are_quantised(dtype: Any, zero: Any, operators: Any, scale: Any
 
 
 def test_a_scale_that_is_computed_divides_once() -> None:
-    """A product with a reciprocal, which is rounded twice, differs for some of these."""
+    """Divide numbers for which a product with the reciprocal, rounded twice, differs."""
     x = RNG.uniform(-9, 9, size=(1, 4096)).astype(F32)
     scale = np.array([0.003], F32)
     x[0, ::2] = (np.rint(x[0, ::2] / scale) + F32(0.5)) * scale

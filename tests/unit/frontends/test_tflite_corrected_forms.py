@@ -300,7 +300,7 @@ def test_a_correction_that_fails_refuses_its_operator_or_is_a_defect() -> None:
 
 
 def test_corrections_of_one_operator_follow_one_another() -> None:
-    """What is added has the location of the operator, and names that say that it was corrected."""
+    """Give added operators the location of the corrected one, and names that say so."""
 
     def adding(kind: str) -> Correction[Any]:
         def lower(group: Any, facts: Any, write: Any) -> None:

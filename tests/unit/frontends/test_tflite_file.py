@@ -199,7 +199,7 @@ def test_subgraphs_of_subgraphs_are_reached() -> None:
 
 
 def test_a_name_that_operators_of_two_subgraphs_make_is_ambiguous() -> None:
-    """Only one of them is corrected, and both have its location."""
+    """Name neither of two tensors: one of them is corrected, and both have its location."""
     with pytest.raises(tc.TosaConvertError, match='several subgraphs make "y"') as caught:
         list(find_corrections(read_tflite(called("CALL_ONCE", 1))))
     (finding,) = caught.value.findings
@@ -306,7 +306,7 @@ def test_operators_inside_of_subgraphs_are_refused_without_a_number() -> None:
 
 @pytest.mark.parametrize("position", [0, 1, 2])
 def test_an_operator_of_open_sizes_is_not_decomposed(position: int) -> None:
-    """It is refused if the converter lowers it wrongly."""
+    """Refuse it if the converter lowers it wrongly."""
     rows = [X, Y, Z]
     rows[position] = replace(rows[position], shape=(-1, 3))
     data = model(rows, [OperatorRow("FLOOR_MOD", (0, 1), (2,))], [0, 1], [2])

@@ -1,4 +1,4 @@
-"""An equation of a jaxpr while it is lowered."""
+"""Holds an equation of a jaxpr while it is lowered."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def transformed_real(s: Scope, x: Array, axis: int) -> Pair:
 def real_from_half(s: Scope, x: Pair, axis: int, length: int) -> Array:
     """Transform half of a spectrum back to so many real numbers."""
     half = length // 2 + 1
-    # Every number but the first and the middle one also stands for its conjugate.
+    # The half spectrum leaves out conjugates: all numbers but the first and the middle one count twice.
     weights = np.full(half, 2 / length)
     weights[0] /= 2
     if length % 2 == 0:

@@ -54,7 +54,7 @@ def _results(scope: Scope, arrays: Sequence[Array]) -> list[Value]:
 
 
 def _whole(s: Scope, arrays: Sequence[Array]) -> list[Array]:
-    """Arrays with all elements stored, as values of the program."""
+    """Return arrays whose elements are all stored, as values of the program."""
     return [
         Array(item.dtype, item.shape, None, s.whole(item), limits=item.limits) for item in arrays
     ]

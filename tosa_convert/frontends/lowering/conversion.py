@@ -119,7 +119,7 @@ def _to_64_bits(s: Scope, whole: Array, target: np.dtype[Any]) -> Array:
 def _from_64_bits(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
     if is_unsigned(a.dtype):
         return uint64_to_float(s, a, target)
-    # Of the least number there is no magnitude; the next one is equal in floating point.
+    # The least integer has no positive counterpart; the next one is the same in floating point.
     size = s.elementwise("abs", s.maximum(a, int(np.iinfo(a.dtype).min) + 1))
     made = uint64_to_float(s, s.viewed(size, np.uint64), target)
     return s.select(s.greater(0, a), s.elementwise("negate", made), made)

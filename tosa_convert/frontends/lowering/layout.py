@@ -167,7 +167,7 @@ def _every(s: Scope, a: Array, axis: int, step: int, count: int) -> Value:
 
 
 def concatenate(s: Scope, parts: Sequence[Array], axis: int) -> Array:
-    """Arrays side by side. Empty ones add nothing."""
+    """Join arrays along an axis. Empty ones add nothing."""
     used = [part for part in parts if part.shape[axis]]
     if not used:
         return parts[0]
@@ -183,7 +183,7 @@ def concatenate(s: Scope, parts: Sequence[Array], axis: int) -> Array:
 
 
 def stack(s: Scope, parts: Sequence[Array], axis: int = 0) -> Array:
-    """Arrays of one shape along a new dimension."""
+    """Join arrays of one shape along a new dimension."""
     rows = [reshape(s, part, (*part.shape[:axis], 1, *part.shape[axis:])) for part in parts]
     return concatenate(s, rows, axis)
 

@@ -31,7 +31,7 @@ class ByDefinition(Exception):
     """The rule leaves the node to the function by which ONNX defines its operator."""
 
 
-#: What a name of a graph stands for.
+#: The value of a name in a graph.
 Item = Array | Items | Maybe
 #: What the names of a graph, and of those around it, stand for.
 Names = MutableMapping[str, Item]

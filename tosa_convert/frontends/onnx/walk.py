@@ -111,7 +111,7 @@ class Walk:
         return [self.read(names, info.name) for info in graph.output]
 
     def read(self, names: Names, name: str) -> Item:
-        """Return what a name stands for."""
+        """Return the value of a name."""
         if name not in names:
             raise Stop
         return names[name]

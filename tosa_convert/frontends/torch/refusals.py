@@ -1,4 +1,4 @@
-"""Finds what does not lower in a torch program: what is random, has an effect, or is no tensor."""
+"""Finds operators of a torch program that do not lower: random numbers, effects, and other objects."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class Unlowered:
 
     operator: its name, as the framework has it where that is known.
     location: MLIR's text of where it is.
-    reason: what stands against it. advice: what would help, if more is known than by its name.
+    reason: why it does not lower. advice: what to do; "" for the advice of its operator.
     """
 
     operator: str

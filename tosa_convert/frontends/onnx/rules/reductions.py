@@ -44,7 +44,7 @@ def axes_of(n: Node, rank: int, since: int) -> list[int] | None:
 def _reduction(
     function: Reduction, since: int = 18, alone: Callable[..., Array] | None = None
 ) -> Rule:
-    """Return the rule of a reduction. alone: what becomes of elements if there is no axis."""
+    """Return the rule of a reduction. alone: the function of each element if there is no axis."""
 
     def rule(n: Node) -> Array:
         s, a = n.scope, n.array(0)

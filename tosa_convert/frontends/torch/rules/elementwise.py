@@ -249,7 +249,7 @@ def _truncated(n: Node, a: Array) -> Array:
 
 
 def clamp(n: Node, a: Array, low: Any = None, high: Any = None) -> Array:
-    """Clamp to numbers or arrays; None is no bound. Where the bounds cross, the upper one counts."""
+    """Clamp to numbers or arrays; None is no bound. If the bounds cross, the result is the upper one."""
     s, kind = n.scope, n.dtype
     (x,) = n.arrays(a)
     numbers = [one for one in (low, high) if one is not None and not isinstance(one, Array)]
