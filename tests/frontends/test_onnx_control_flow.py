@@ -235,3 +235,34 @@ def test_what_cannot_be_cut_out_is_refused_by_name(
     assert run(verb("convert"), words) == (4 if said else 0)
     assert said in capsys.readouterr().err
     assert (tmp_path / "m.json").exists() is (not said)
+
+
+@pytest.mark.parametrize(
+    ("bound", "is_refused"), [pytest.param(50, True, id="size"), pytest.param(-1, False, id="mark")]
+)
+def test_a_comparison_of_an_open_size_is_not_settled_by_the_sizes_that_are_tried(
+    bound: int, is_refused: bool
+) -> None:
+    kind = "Equal" if bound < 0 else "Greater"
+    given = model(
+        f"""g (float[2, T] x) => (float[2, T] y) {{
+            shape = Shape (x)
+            one = Constant <value = int64 {{1}}> ()
+            size = Gather (shape, one)
+            bound = Constant <value = int64 {{{bound}}}> ()
+            is_long = {kind} (size, bound)
+            e = Exp (x)
+            t = Tanh (x)
+            y = Where (is_long, e, t)
+        }}"""
+    )
+    from tosa_convert.frontends.onnx.program import lower_model
+    from tosa_convert.frontends.onnx.weights import Weights
+
+    found = lower_model(given, Weights(Path()), ("i64",))
+    if is_refused:
+        assert found.graph is None
+        (problem,) = found.problems
+        assert "sizes that are not fixed: Greater (is_long) compares one" in problem.reason
+    else:
+        assert found.graph is not None

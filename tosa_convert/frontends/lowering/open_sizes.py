@@ -89,17 +89,18 @@ def merged(one: Graph, other: Graph) -> Graph:
     Raises NotLowered if they differ in more.
     """
     if len(one.regions) != len(other.regions):
-        raise _differs("its regions")
+        raise differs("its regions")
     regions = []
     for first, second in zip(one.regions, other.regions, strict=True):
         if len(first.blocks) != len(second.blocks):
-            raise _differs("its blocks")
+            raise differs("its blocks")
         blocks = [_block(a, b) for a, b in zip(first.blocks, second.blocks, strict=True)]
         regions.append(Region(first.name, blocks))
     return Graph(one.version, regions, one.producer)
 
 
-def _differs(what: str) -> NotLowered:
+def differs(what: str) -> NotLowered:
+    """Return the refusal of a program that depends on sizes that are not fixed."""
     reason = f"the program depends on sizes that are not fixed: {what}"
     return NotLowered(reason, _FIX)
 
@@ -110,7 +111,7 @@ def _block(one: Block, other: Block) -> Block:
         for own in (one, other)
     ]
     if signatures[0] != signatures[1]:
-        raise _differs("its operators")
+        raise differs("its operators")
     for first, second in zip(one.operators, other.operators, strict=True):
         _refuse_different(first, second)
     tensors = {name: _tensor(own, other.tensors[name]) for name, own in one.tensors.items()}
@@ -128,19 +129,19 @@ def _block(one: Block, other: Block) -> Block:
 
 def _refuse_different(one: Operator, other: Operator) -> None:
     if (one.spec, one.inputs, one.outputs) != (other.spec, other.inputs, other.outputs):
-        raise _differs(f"{one.spec.name} or {other.spec.name} {one.location}")
+        raise differs(f"{one.spec.name} or {other.spec.name} {one.location}")
     if one.spec is not CONST_SHAPE and one.attributes != other.attributes:
-        raise _differs(f"attributes of {one.spec.name} {one.location}")
+        raise differs(f"attributes of {one.spec.name} {one.location}")
 
 
 def _tensor(one: Tensor, other: Tensor) -> Tensor:
     shapes = one.shape or (), other.shape or ()
     if one.dtype is not other.dtype or len(shapes[0]) != len(shapes[1]):
-        raise _differs(f'the tensor "{one.name}"')
+        raise differs(f'the tensor "{one.name}"')
     shape = tuple(a if a == b else DYNAMIC for a, b in zip(*shapes, strict=True))
     if one.data is not None or other.data is not None:
         if shape != shapes[0] or not _are_same(one.data, other.data):
-            raise _differs(f'the constant "{one.name}"')
+            raise differs(f'the constant "{one.name}"')
         return one
     return replace(one, shape=shape)
 
@@ -150,11 +151,11 @@ def _shape(one: ShapeValue, other: ShapeValue, users: Sequence[_User]) -> ShapeV
     if sizes == others:
         return one
     if sizes is None or others is None or one.data is None or len(sizes) != len(others):
-        raise _differs(f'the sizes "{one.name}"')
+        raise differs(f'the sizes "{one.name}"')
     axes = [axis for axis, size in enumerate(sizes) if size != others[axis]]
     for first, second, op in users:
         if one.name in op.inputs and not _takes_open(first, second, op, one.name, axes):
-            raise _differs(f"the sizes {list(sizes)} of {op.spec.name} {op.location}")
+            raise differs(f"the sizes {list(sizes)} of {op.spec.name} {op.location}")
     found = [DYNAMIC if axis in axes else size for axis, size in enumerate(sizes)]
     return replace(one, data=constant_of(np.array(found), one.data.dtype))
 

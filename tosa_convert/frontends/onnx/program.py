@@ -12,6 +12,7 @@ import onnx
 from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.lowering.open_sizes import (
+    differs,
     lowered_openly,
     open_dimensions,
     trial_sizes,
@@ -25,7 +26,7 @@ from tosa_convert.frontends.lowering.scope import (
 )
 from tosa_convert.frontends.onnx.cut import Cutter
 from tosa_convert.frontends.onnx.node import Item, Stop
-from tosa_convert.frontends.onnx.walk import Problem, Walk
+from tosa_convert.frontends.onnx.walk import Decision, Problem, Walk
 from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.frontends.read_result import with_own_outputs
 from tosa_convert.graph.derived import rename_in_order
@@ -42,6 +43,7 @@ class Lowered:
 
     graph: Graph | None
     problems: Sequence[Problem]
+    decisions: Sequence[Decision] = ()
 
 
 def lower_model(
@@ -66,13 +68,22 @@ def lower_model(
             nonlocal made
             for number, axis, symbol, _ in found:
                 dims[number][axis].dim_value = sizes[symbol][trial]
-            made = lower_graph(model, weights, narrow)
+            before, made = made.decisions, lower_graph(model, weights, narrow)
+            if trial and before != made.decisions:
+                raise differs(_first_difference(before, made.decisions))
             return made.graph
 
         graph = lowered_openly(lower)
     except NotLowered as problem:
         return Lowered(None, [Problem(THE_MODEL, "", problem.reason, problem.advice)])
     return made if graph is None else Lowered(graph, [])
+
+
+def _first_difference(one: Sequence[Decision], other: Sequence[Decision]) -> str:
+    """Return the first comparison with a size that is not fixed: the program would hold its result."""
+    rows = zip(one, other, strict=False)
+    row = next((first for first, second in rows if first != second), None)
+    return "its branches" if row is None else f"{row.operator} ({row.where}) compares one"
 
 
 def lower_graph(
@@ -119,7 +130,8 @@ def lower_graph(
     except NotLowered as problem:
         return Lowered(None, [Problem("a result", "", problem.reason, problem.advice)])
     names = [info.name for info in graph.input], [info.name for info in graph.output]
-    return Lowered(rename_in_order(with_own_outputs(builder.graph()), *names), [])
+    renamed = rename_in_order(with_own_outputs(builder.graph()), *names)
+    return Lowered(renamed, [], walk.decisions)
 
 
 def _argument(scope: Scope, walk: Walk, info: Any) -> Array:

@@ -37,7 +37,7 @@ from tosa_convert.frontends.onnx.table import MICROSOFT, OWN, RULES
 from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.frontends.process.request import CutOperator
 from tosa_convert.frontends.unlowered import advice
-from tosa_convert.records import dataclass, replace
+from tosa_convert.records import NamedTuple, dataclass, replace
 
 #: The sets of operators that ONNX itself defines.
 DOMAINS: Final = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training")
@@ -52,6 +52,13 @@ _NOT_COMPUTED: Final = frozenset(
 )
 #: Why a node stays whose rule failed: it takes what ONNX defines for granted.
 OTHER_FORM: Final = "it does not have the operands, shapes or attributes that ONNX defines"
+#: Operators of known numbers whose results may be the same for several sizes, and differ for others.
+_DECIDING: Final = frozenset(
+    (
+        *("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "Min", "Max", "Clip"),
+        *("Mod", "Sign"),
+    )
+)
 _UNKNOWN: Final = "ONNX does not define it"
 _INSIDE: Final = "it is inside a loop, a branch or a function"
 
@@ -64,6 +71,14 @@ class Problem:
     where: str
     reason: str
     advice: str = ""
+
+
+class Decision(NamedTuple):
+    """A comparison of known numbers: its operator, its node, and its operands."""
+
+    operator: str
+    where: str
+    operands: bytes
 
 
 class Walk:
@@ -89,6 +104,7 @@ class Walk:
         self.reals = np.dtype(reals)
         self.cutter = cutter
         self.problems: list[Problem] = []
+        self.decisions: list[Decision] = []
         self._place = ""
         self._depth = -1
 
@@ -200,6 +216,8 @@ class Walk:
         if node.op_type not in OWN and not domain and _are_known(given):
             computed = self._computed(node, given)
             if computed is not None:
+                if node.op_type in _DECIDING and not _asks_for_a_mark(node, given):
+                    self.decisions.append(Decision(node.op_type, self._place, _bytes_of(given)))
                 return computed
         if rule is not None:
             with suppress(ByDefinition):
@@ -301,6 +319,17 @@ class Walk:
             return None
         results = iter(np.asarray(array) for array in found)
         return [self.held(next(results)) if name else Maybe(None) for name in node.output]
+
+
+def _asks_for_a_mark(node: Any, given: Sequence[Item | None]) -> bool:
+    """Return whether a node compares with negative numbers, which mark sizes and are none."""
+    return node.op_type == "Equal" and any(
+        bool((whole_data(item) < 0).all()) for item in given if isinstance(item, Array)
+    )
+
+
+def _bytes_of(given: Sequence[Item | None]) -> bytes:
+    return b"".join(whole_data(item).tobytes() for item in given if isinstance(item, Array))
 
 
 def _are_known(given: Sequence[Item | None]) -> bool:
