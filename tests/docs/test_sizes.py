@@ -13,14 +13,14 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 117300,
+    "tests": 117330,
     "tosa_convert": 2450,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 7150,
     "tosa_convert/consumers": 1180,
     "tosa_convert/eras": 2370,
     "tosa_convert/formats": 23540,
-    "tosa_convert/frontends": 34740,
+    "tosa_convert/frontends": 34760,
     "tosa_convert/golden": 14260,
     "tosa_convert/graph": 4350,
     "tosa_convert/io": 1920,

@@ -266,3 +266,23 @@ def test_a_comparison_of_an_open_size_is_not_settled_by_the_sizes_that_are_tried
         assert "sizes that are not fixed: Greater (is_long) compares one" in problem.reason
     else:
         assert found.graph is not None
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "is_refused"), [(-200, 2**62, True), (0, 120, True), (1, 2**62, False)]
+)
+def test_a_slice_that_an_open_size_may_clamp_is_refused(
+    start: int, end: int, is_refused: bool
+) -> None:
+    from tosa_convert.frontends.onnx.program import lower_model
+    from tosa_convert.frontends.onnx.weights import Weights
+
+    given = model(
+        f"""g (float[2, T] x) => (float[2, U] y) {{
+            start = Constant <value = int64[1] {{{start}}}> ()
+            end = Constant <value = int64[1] {{{end}}}> ()
+            axis = Constant <value = int64[1] {{1}}> ()
+            y = Slice (x, start, end, axis)
+        }}"""
+    )
+    assert (lower_model(given, Weights(Path()), ()).graph is None) is is_refused

@@ -54,6 +54,9 @@ class Walks(Protocol):
     def constant(self, tensor: Any) -> Array:
         """Return a tensor of the model."""
 
+    def decide(self, operator: str, operands: bytes) -> None:
+        """Note that a node compares known numbers."""
+
     def held(self, data: Data) -> Array:
         """Return a constant; FP64 becomes the type that is asked for."""
 

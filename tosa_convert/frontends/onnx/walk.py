@@ -217,7 +217,7 @@ class Walk:
             computed = self._computed(node, given)
             if computed is not None:
                 if node.op_type in _DECIDING and not _asks_for_a_mark(node, given):
-                    self.decisions.append(Decision(node.op_type, self._place, _bytes_of(given)))
+                    self.decide(node.op_type, _bytes_of(given))
                 return computed
         if rule is not None:
             with suppress(ByDefinition):
@@ -282,6 +282,10 @@ class Walk:
         """Return the element type of ONNX's number of it."""
         kind = np.dtype(helper.tensor_dtype_to_np_dtype(number))
         return self.reals if kind == np.float64 else kind
+
+    def decide(self, operator: str, operands: bytes) -> None:
+        """Note that a node compares known numbers; where they differ, so may the program."""
+        self.decisions.append(Decision(operator, self._place, operands))
 
     def _computed(self, node: Any, given: Sequence[Item | None]) -> list[Item] | None:
         """Return the results of a node of known operands as onnx computes them, or None."""

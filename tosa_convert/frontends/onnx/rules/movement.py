@@ -94,6 +94,10 @@ def _tiled(a: Array, repeats: Sequence[int]) -> tuple[tuple[int, ...], Any]:
 # -- parts ---------------------------------------------------------------------------------------
 
 
+#: Positions from here on mean the end, or the beginning, of an axis of any size.
+_TO_THE_END: Final = 2**31 - 1
+
+
 def _slice(n: Node) -> Array:
     """Take a part. Positions are counted from the end where they are negative, and then clamped."""
     s, a = n.scope, n.array(0)
@@ -110,6 +114,8 @@ def _slice(n: Node) -> Array:
     for start, end, one, step in zip(starts, ends, axes, steps, strict=True):
         axis = place(int(one), a.rank)
         size = a.shape[axis]
+        if any(size < abs(position) < _TO_THE_END for position in (start, end)):
+            n.walk.decide("Slice", b"%d" % size)
         first, last = (position + size if position < 0 else position for position in (start, end))
         if step < 0:
             backwards.append(axis)
