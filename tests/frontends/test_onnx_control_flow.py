@@ -263,7 +263,7 @@ def test_a_comparison_of_an_open_size_is_not_settled_by_the_sizes_that_are_tried
     if is_refused:
         assert found.graph is None
         (problem,) = found.problems
-        assert "sizes that are not fixed: Greater (is_long) compares one" in problem.reason
+        assert "sizes that are not fixed: Greater (is_long) compares a size" in problem.reason
     else:
         assert found.graph is not None
 

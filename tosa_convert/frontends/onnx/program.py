@@ -75,15 +75,28 @@ def lower_model(
 
         graph = lowered_openly(lower)
     except NotLowered as problem:
-        return Lowered(None, [Problem(THE_MODEL, "", problem.reason, problem.advice)])
+        named = zip((info.name for info in infos), shapes, strict=True)
+        options = [_option(name, row) for name, row in named if not all(map(_is_size, row))]
+        advice = f"set them: {' '.join(options)}"
+        return Lowered(None, [Problem(THE_MODEL, "", problem.reason, advice)])
     return made if graph is None else Lowered(graph, [])
+
+
+def _is_size(size: Any) -> bool:
+    return isinstance(size, int)
+
+
+def _option(name: str, shape: Sequence[Any]) -> str:
+    """Return the option that fixes the sizes of an input; 1 for each that is open."""
+    sizes = "x".join(str(size) if _is_size(size) else "1" for size in shape)
+    return shlex.join(["--input-shape", f"{name}={sizes}"])
 
 
 def _first_difference(one: Sequence[Decision], other: Sequence[Decision]) -> str:
     """Return the first comparison with a size that is not fixed: the program would hold its result."""
     rows = zip(one, other, strict=False)
     row = next((first for first, second in rows if first != second), None)
-    return "its branches" if row is None else f"{row.operator} ({row.where}) compares one"
+    return "its branches" if row is None else f"{row.operator} ({row.where}) compares a size"
 
 
 def lower_graph(
@@ -146,13 +159,10 @@ def _argument(scope: Scope, walk: Walk, info: Any) -> Array:
     if not tensor.HasField("shape"):
         raise NotLowered(f"{info.name} has no shape", "write its shape into the model")
     if any(not dim.HasField("dim_value") for dim in dims):
-        sizes = "x".join(str(dim.dim_value) if dim.HasField("dim_value") else "1" for dim in dims)
-        names = ", ".join(
-            dim.dim_param or "?" if not dim.HasField("dim_value") else str(dim.dim_value)
-            for dim in dims
-        )
-        option = shlex.join(["--input-shape", f"{info.name}={sizes}"])
-        raise NotLowered(f"the sizes of {info.name} are not fixed: {names}", f"set them: {option}")
+        sizes = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in dims]
+        names = ", ".join("?" if size == "" else str(size) for size in sizes)
+        advice = f"set them: {_option(info.name, sizes)}"
+        raise NotLowered(f"the sizes of {info.name} are not fixed: {names}", advice)
     shape = tuple(dim.dim_value for dim in dims)
     dtype = walk.dtype(tensor.elem_type)
     refuse_empty(shape)
