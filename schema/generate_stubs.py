@@ -127,10 +127,7 @@ def library_stub() -> str:
 
 
 def _library_function(spec: OperatorSpec) -> str:
-    """Return the signature; two where block-scaled data give such data, and others arrays."""
-    found = type_rows(spec)
-    takes = any(isinstance(one, tuple) for row in found for one in row.operands)
-    makes = any(isinstance(one, tuple) for row in found for one in row.results)
+    """Return the signature; two if the result can be block-scaled."""
     count = len(spec.results)
     result = (
         "Array" if count == 1 else f"tuple[{', '.join(['Array'] * count)}]" if count else "None"
@@ -140,28 +137,30 @@ def _library_function(spec: OperatorSpec) -> str:
     paragraphs = definition(spec.name).split("\n\n")
     text = [row for part in paragraphs for row in ("", *textwrap.wrap(" ".join(part.split()), 92))]
     doc = _docstring(spec, text[1:], "    ")
+    tensors = [row.name for row in spec.operands if not row.is_shape]
+    pairs = [pair for row in type_rows(spec) for pair in zip(tensors, row.operands, strict=False)]
+    blocks = {name for name, one in pairs if isinstance(one, tuple)}
 
-    def signature(operand: str, kind: str) -> str:
+    def signature(kind: str, operand: str) -> str:
         def type_(spec: OperatorSpec, parameter: Parameter) -> str:
+            if parameter.name == "scaled":
+                return f"Literal[{kind == 'Scaled'}]"
             text = _type(spec, parameter).replace("Sizes", "Sequence[int] | Array")
-            if parameter.name == "scaled" and operand == "Data":
-                text = "Literal[False]"
-            is_data = not any(
-                row.is_constant and row.name == parameter.name for row in spec.operands
-            )
-            return text.replace("Operand", operand if is_data else "Data").replace(
-                "DTypeLike | Sequence[DTypeLike]",
-                "DTypeLike" if count == 1 else "Sequence[DTypeLike]",
-            )
+            if count == 1:
+                text = text.replace("DTypeLike | Sequence[DTypeLike]", "DTypeLike")
+            return text.replace("Operand", operand if parameter.name in blocks else "Data")
 
         words = [word.replace("dtype:", "out_type:") for word in _arguments(spec, type_)]
         words = [word for word in words if not word.startswith("name:")]
+        words = [word.replace("[True] = ...", "[True]") for word in words]
         return _definition(spec, words[:-1] if words[-1:] == ["*"] else words, kind, "")
 
-    if not makes:
-        return signature("Data | Scaled" if takes else "Data", result) + doc
-    plain, scaled = signature("Data", result), signature("Data | Scaled", f"{result} | Scaled")
-    return f"@overload\n{plain}{doc}\n@overload\n{scaled} ...\n"
+    if not any(isinstance(one, tuple) for row in type_rows(spec) for one in row.results):
+        return signature(result, "Data | Scaled") + doc
+    of_blocks = signature("Scaled", "Data | Scaled" if spec.name == "CAST" else "Scaled")
+    if spec.name != "CAST":  # Scaled is a tuple, so a sequence too
+        of_blocks = of_blocks.replace("(\n", "(  # type: ignore[overload-overlap]\n", 1)
+    return f"@overload\n{of_blocks} ...\n@overload\n{signature(result, 'Data | Scaled')}{doc}"
 
 
 def _wrapped(line: str, indent: str) -> str:

@@ -118,7 +118,16 @@ ARROWS: dict[str, set[str]] = {
     }
     | {"views.inspection", "views.structural_diff", "views.pictures"}
     | {"frontends", "golden", "golden.models", "formats.read", "formats.write"},
-    "__init__": {"errors", "version", "io", "graph", "builder", "consumers", "rewrites"}
+    "__init__": {
+        "errors",
+        "version",
+        "io",
+        "graph",
+        "builder",
+        "consumers",
+        "reference",
+        "rewrites",
+    }
     | {"views.inspection", "views.structural_diff", "views.pictures", "frontends", "golden", "api"},
     "__main__": {"cli"},
     # pytest loads it; it imports the others when a test needs them.
@@ -239,6 +248,7 @@ BY_STRING: dict[str, str] = {
     "tosa_convert/frontends/lower_model.py": "a file of another process, which finds this package",
     "tosa_convert/frontends/process/child.py": "imports the converter that it was asked for",
     "tosa_convert/frontends/process/run.py": "the child's start, which finds this package",
+    "tosa_convert/reference/__init__.py": "its functions stand above it, and read files",
     "tosa_convert/golden/__init__.py": "public names are imported when they are first used",
     "tosa_convert/golden/backends/process.py": "finds this package, and imports those of a backend",
     "tosa_convert/cli/main.py": "the table of verbs: only the verb that was asked for is imported",

@@ -72,7 +72,7 @@ def avg_pool2d(
 def conv2d(
     input: Data | Scaled,
     weight: Data | Scaled,
-    bias: Data | Scaled,
+    bias: Data,
     input_zp: Data | None = ...,
     weight_zp: Data | None = ...,
     *,
@@ -229,7 +229,7 @@ def fft2d(
     *,
     inverse: bool = ...,
     local_bound: bool = ...,
-    out_type: Sequence[DTypeLike] | None = ...,
+    out_type: DTypeLike | Sequence[DTypeLike] | None = ...,
 ) -> tuple[Array, Array]:
     """Return the discrete Fourier transform of each image, not normalised; `inverse` changes the
     sign.
@@ -310,7 +310,7 @@ def rfft2d(
     input_real: Data,
     *,
     local_bound: bool = ...,
-    out_type: Sequence[DTypeLike] | None = ...,
+    out_type: DTypeLike | Sequence[DTypeLike] | None = ...,
 ) -> tuple[Array, Array]:
     """Return the columns 0 to W / 2 of the discrete Fourier transform of each real image.
 
@@ -329,7 +329,7 @@ def rfft2d(
 def transpose_conv2d(
     input: Data | Scaled,
     weight: Data | Scaled,
-    bias: Data | Scaled,
+    bias: Data,
     input_zp: Data | None = ...,
     weight_zp: Data | None = ...,
     *,
@@ -1129,8 +1129,15 @@ def reduce_sum(
     """
 
 @overload
+def concat(  # type: ignore[overload-overlap]
+    input1: Sequence[Scaled],
+    *,
+    axis: int,
+    out_type: DTypeLike | None = ...,
+) -> Scaled: ...
+@overload
 def concat(
-    input1: Sequence[Data],
+    input1: Sequence[Data | Scaled],
     *,
     axis: int,
     out_type: DTypeLike | None = ...,
@@ -1150,13 +1157,6 @@ def concat(
         - sizes agree in each dimension but the axis
     """
 
-@overload
-def concat(
-    input1: Sequence[Data | Scaled],
-    *,
-    axis: int,
-    out_type: DTypeLike | None = ...,
-) -> Array | Scaled: ...
 def pad(
     input1: Data,
     padding: Sequence[int] | Array,
@@ -1181,8 +1181,15 @@ def pad(
     """
 
 @overload
+def reshape(  # type: ignore[overload-overlap]
+    input1: Scaled,
+    shape: Sequence[int] | Array,
+    *,
+    out_type: DTypeLike | None = ...,
+) -> Scaled: ...
+@overload
 def reshape(
-    input1: Data,
+    input1: Data | Scaled,
     shape: Sequence[int] | Array,
     *,
     out_type: DTypeLike | None = ...,
@@ -1202,15 +1209,15 @@ def reshape(
     """
 
 @overload
-def reshape(
-    input1: Data | Scaled,
-    shape: Sequence[int] | Array,
+def reverse(  # type: ignore[overload-overlap]
+    input1: Scaled,
     *,
+    axis: int,
     out_type: DTypeLike | None = ...,
-) -> Array | Scaled: ...
+) -> Scaled: ...
 @overload
 def reverse(
-    input1: Data,
+    input1: Data | Scaled,
     *,
     axis: int,
     out_type: DTypeLike | None = ...,
@@ -1229,15 +1236,16 @@ def reverse(
     """
 
 @overload
-def reverse(
-    input1: Data | Scaled,
+def slice(  # type: ignore[overload-overlap]
+    input1: Scaled,
+    start: Sequence[int] | Array,
+    size: Sequence[int] | Array,
     *,
-    axis: int,
     out_type: DTypeLike | None = ...,
-) -> Array | Scaled: ...
+) -> Scaled: ...
 @overload
 def slice(
-    input1: Data,
+    input1: Data | Scaled,
     start: Sequence[int] | Array,
     size: Sequence[int] | Array,
     *,
@@ -1261,16 +1269,15 @@ def slice(
     """
 
 @overload
-def slice(
-    input1: Data | Scaled,
-    start: Sequence[int] | Array,
-    size: Sequence[int] | Array,
+def tile(  # type: ignore[overload-overlap]
+    input1: Scaled,
+    multiples: Sequence[int] | Array,
     *,
     out_type: DTypeLike | None = ...,
-) -> Array | Scaled: ...
+) -> Scaled: ...
 @overload
 def tile(
-    input1: Data,
+    input1: Data | Scaled,
     multiples: Sequence[int] | Array,
     *,
     out_type: DTypeLike | None = ...,
@@ -1290,15 +1297,15 @@ def tile(
     """
 
 @overload
-def tile(
-    input1: Data | Scaled,
-    multiples: Sequence[int] | Array,
+def transpose(  # type: ignore[overload-overlap]
+    input1: Scaled,
     *,
+    perms: Sequence[int],
     out_type: DTypeLike | None = ...,
-) -> Array | Scaled: ...
+) -> Scaled: ...
 @overload
 def transpose(
-    input1: Data,
+    input1: Data | Scaled,
     *,
     perms: Sequence[int],
     out_type: DTypeLike | None = ...,
@@ -1319,15 +1326,15 @@ def transpose(
     """
 
 @overload
-def transpose(
-    input1: Data | Scaled,
+def gather(  # type: ignore[overload-overlap]
+    values: Scaled,
+    indices: Data,
     *,
-    perms: Sequence[int],
     out_type: DTypeLike | None = ...,
-) -> Array | Scaled: ...
+) -> Scaled: ...
 @overload
 def gather(
-    values: Data,
+    values: Data | Scaled,
     indices: Data,
     *,
     out_type: DTypeLike | None = ...,
@@ -1351,17 +1358,18 @@ def gather(
     """
 
 @overload
-def gather(
-    values: Data | Scaled,
-    indices: Data | Scaled,
+def scatter(  # type: ignore[overload-overlap]
+    values_in: Scaled,
+    indices: Data,
+    input: Scaled,
     *,
     out_type: DTypeLike | None = ...,
-) -> Array | Scaled: ...
+) -> Scaled: ...
 @overload
 def scatter(
-    values_in: Data,
+    values_in: Data | Scaled,
     indices: Data,
-    input: Data,
+    input: Data | Scaled,
     *,
     out_type: DTypeLike | None = ...,
 ) -> Array:
@@ -1387,16 +1395,18 @@ def scatter(
     """
 
 @overload
-def scatter(
-    values_in: Data | Scaled,
-    indices: Data | Scaled,
-    input: Data | Scaled,
+def resize(  # type: ignore[overload-overlap]
+    input: Scaled,
+    scale: Sequence[int] | Array,
+    offset: Sequence[int] | Array,
+    border: Sequence[int] | Array,
     *,
+    mode: ResizeMode | str,
     out_type: DTypeLike | None = ...,
-) -> Array | Scaled: ...
+) -> Scaled: ...
 @overload
 def resize(
-    input: Data,
+    input: Data | Scaled,
     scale: Sequence[int] | Array,
     offset: Sequence[int] | Array,
     border: Sequence[int] | Array,
@@ -1437,18 +1447,15 @@ def resize(
     """
 
 @overload
-def resize(
+def cast(
     input: Data | Scaled,
-    scale: Sequence[int] | Array,
-    offset: Sequence[int] | Array,
-    border: Sequence[int] | Array,
     *,
-    mode: ResizeMode | str,
     out_type: DTypeLike | None = ...,
-) -> Array | Scaled: ...
+    scaled: Literal[True],
+) -> Scaled: ...
 @overload
 def cast(
-    input: Data,
+    input: Data | Scaled,
     *,
     out_type: DTypeLike | None = ...,
     scaled: Literal[False] = ...,
@@ -1477,13 +1484,6 @@ def cast(
           PRO-FP, TOSA 1.1: T block-scaled; U FP32, FP16, BF16, FP8E4M3 or FP8E5M2
     """
 
-@overload
-def cast(
-    input: Data | Scaled,
-    *,
-    out_type: DTypeLike | None = ...,
-    scaled: bool = ...,
-) -> Array | Scaled: ...
 def rescale(
     input: Data,
     multiplier: Data,
@@ -1526,8 +1526,14 @@ def rescale(
     """
 
 @overload
+def identity(  # type: ignore[overload-overlap]
+    input1: Scaled,
+    *,
+    out_type: DTypeLike | None = ...,
+) -> Scaled: ...
+@overload
 def identity(
-    input1: Data,
+    input1: Data | Scaled,
     *,
     out_type: DTypeLike | None = ...,
 ) -> Array:
@@ -1540,12 +1546,6 @@ def identity(
           PRO-FP: T FP32, FP16, BF16, FP8E4M3, FP8E5M2 or block-scaled
     """
 
-@overload
-def identity(
-    input1: Data | Scaled,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array | Scaled: ...
 def matmul_t_block_scaled(
     a_data: Data,
     a_scale: Data,
@@ -1601,7 +1601,7 @@ def cast_to_block_scaled(
     input_data: Data,
     *,
     block_size: BlockSize | int | None = ...,
-    out_type: Sequence[DTypeLike] | None = ...,
+    out_type: DTypeLike | Sequence[DTypeLike] | None = ...,
 ) -> tuple[Array, Array]:
     """Return data and scales.
 
@@ -1966,7 +1966,7 @@ def reshape_block_scaled(
     *,
     input_scale: Data | None = ...,
     block_size: BlockSize | int | None = ...,
-    out_type: Sequence[DTypeLike] | None = ...,
+    out_type: DTypeLike | Sequence[DTypeLike] | None = ...,
 ) -> Array | tuple[Array, Array]:
     """Return data, and scales if there are any, in the shapes of the results.
 
@@ -1996,7 +1996,7 @@ def row_gather_block_scaled(
     *,
     values_scale: Data | None = ...,
     block_size: BlockSize | int | None = ...,
-    out_type: Sequence[DTypeLike] | None = ...,
+    out_type: DTypeLike | Sequence[DTypeLike] | None = ...,
 ) -> Array | tuple[Array, Array]:
     """Return the rows of block-scaled data, and of its scales if it has them.
 
@@ -2023,8 +2023,16 @@ def row_gather_block_scaled(
     """
 
 @overload
+def row_gather(  # type: ignore[overload-overlap]
+    values: Scaled,
+    indices: Data,
+    row_count: Data,
+    *,
+    out_type: DTypeLike | None = ...,
+) -> Scaled: ...
+@overload
 def row_gather(
-    values: Data,
+    values: Data | Scaled,
     indices: Data,
     row_count: Data,
     *,
@@ -2047,14 +2055,6 @@ def row_gather(
         - output is [batch, rows, channels]
     """
 
-@overload
-def row_gather(
-    values: Data | Scaled,
-    indices: Data | Scaled,
-    row_count: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array | Scaled: ...
 def matmul_t(
     a: Data | Scaled,
     b: Data | Scaled,

@@ -55,7 +55,7 @@ def _items(row: OperandSpec, given: Any) -> Iterator[_Item]:
         for item in given:
             yield from _items(row._replace(arity=""), item)
     elif given is not None or row.arity != "?":
-        is_read = row.is_shape or row.is_constant
+        is_read = row.is_shape or row.is_constant or row.arity == "*"
         yield _Item(row, given, isinstance(given, (np.ndarray, Scaled)) and not is_read)
 
 
@@ -136,7 +136,8 @@ def _check(call: _Call) -> _Checked:
     builder, elements = Builder(), call.elements()
     taken: list[str] = []
     arguments = {{"out_type": "dtype"}.get(name, name): given for name, given in call.given.items()}
-    listed: dict[str, list[Any]] = {row.name: [] for row in spec.operands if row.arity == "*"}
+    lists = {row.name for row in spec.operands if row.arity == "*"}
+    listed: dict[str, list[Any]] = {}
     try:
         for row, given, is_data in call.items:
             value = given
@@ -145,8 +146,8 @@ def _check(call: _Call) -> _Checked:
                 name, scaled = f"{row.name}{len(taken)}", isinstance(given, Scaled)
                 value = builder.input(name, next(elements), shape, scaled=scaled)
                 taken.append(name)
-            if row.name in listed:
-                listed[row.name].append(value)
+            if row.name in lists and row.arity != "*":
+                listed.setdefault(row.name, []).append(value)
             else:
                 arguments[row.name] = value
         getattr(builder, spec.name.lower())(**{**arguments, **listed})
@@ -196,7 +197,6 @@ def function_of(spec: OperatorSpec) -> Callable[..., Any]:
         return found[0] if len(found) == 1 else found or None
 
     function.__name__ = function.__qualname__ = spec.name.lower()
-    function.__module__ = "tosa_convert.reference"
     function.__doc__ = describe(spec)
     function.__signature__ = signature  # type: ignore[attr-defined]
     return function
@@ -293,6 +293,7 @@ def run(
         message = f"found {len(inputs)} arrays, expected {len(slots)}: {names}"
         raise fail("input-mismatch", "inputs", message)
     arrays = {slot.key: array for slot, array in zip(slots, inputs, strict=True)}
+    given = input_arrays(program.graph, arrays)
     options = RunOptions(
         precise=bool(precise_mode),
         bounds=bounds_mode,
@@ -301,9 +302,9 @@ def run(
         engine="numpy",
     )
     try:
-        result = run_program(program, input_arrays(program.graph, arrays), options)
+        result = run_program(program, given, options)
     except TosaConvertError as error:
-        if error.code != "refmodel-refused":
+        if error.code not in ("refmodel-refused", "input-mismatch"):  # such as an index of no row
             raise
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         return [], GraphStatus.TOSA_UNPREDICTABLE
