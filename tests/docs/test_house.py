@@ -16,7 +16,6 @@ from docs.house import (
     OUTSIDE_EXCEPTIONS,
     TYPING_CIRCLES,
     part_of,
-    picture,
 )
 from docs.source_rules import (
     MAX_FILE_LINES,
@@ -167,12 +166,6 @@ def test_every_fast_path_names_a_test_that_exists(everything: list[Source]) -> N
         if test not in tests
     ]
     assert not problems, "\n".join(problems)
-
-
-def test_the_picture_of_the_architecture_is_that_of_the_arrows(root: Path) -> None:
-    text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
-    shown = text.partition("<!-- picture -->\n")[2].partition("<!-- /picture -->")[0]
-    assert shown == f"\n{picture()}\n", "run python tests/docs/regenerate.py"
 
 
 def test_no_floor_imports_one_above_it() -> None:
