@@ -4,7 +4,7 @@
 
 Of each small operator: a call of its function, `reference.run` of a program of it, and
 `tosa_reference_model.run` of the same program. The least wall time of many calls, measured in turns, and
-how many times as fast ours are. Exit code 1 if the call of a function takes more than `LIMIT` milliseconds.
+how many times as fast ours are. Exit code 1 if a function takes more than `LIMIT` milliseconds.
 """
 
 from __future__ import annotations

@@ -239,37 +239,8 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     "frontends.keras.convert": ({"google"}, "TensorFlow brings protobuf, whose errors it raises"),
 }
 
-#: Files that may reach modules of ours by name, and why.
-BY_STRING: dict[str, str] = {
-    "tosa_convert/__init__.py": "public names are imported when they are first used",
-    "tosa_convert/frontends/table.py": "the table of frontends: the child imports one converter",
-    "tosa_convert/frontends/extension.py": "imports the module of another package",
-    "tosa_convert/rewrites/public.py": "imports the module of another package",
-    "tosa_convert/frontends/lower_model.py": "a file of another process, which finds this package",
-    "tosa_convert/frontends/process/child.py": "imports the converter that it was asked for",
-    "tosa_convert/frontends/process/run.py": "the child's start, which finds this package",
-    "tosa_convert/reference/__init__.py": "its functions stand above it, and read files",
-    "tosa_convert/golden/__init__.py": "public names are imported when they are first used",
-    "tosa_convert/golden/backends/process.py": "finds this package, and imports those of a backend",
-    "tosa_convert/cli/main.py": "the table of verbs: only the verb that was asked for is imported",
-    "tosa_convert/cli/start.py": "the table of small jobs: only the work that was asked for is imported",
-    "tosa_convert/formats/bindings/packages.py": "imports MLIR's packages, whose names it finds",
-}
-
 #: Cycles that only imports for type checkers close, and why.
 TYPING_CIRCLES: dict[tuple[str, ...], str] = {}
-
-#: Files and folders that may import MLIR's packages besides bindings/, and why.
-IMPORTS_MLIR: dict[str, str] = {
-    "tosa_convert/frontends/stablehlo/": "reads modules with JAX's bindings, in the child process",
-    "tosa_convert/golden/backends/worker.py": "a script that another interpreter runs, one with IREE",
-    "tosa_convert/golden/backends/mlir_consumer.py": "a file that another interpreter runs",
-    **{
-        f"tosa_convert/{part.replace('.', '/')}/": "runs torch-mlir in the child process"
-        for part, packages in _converters().items()
-        if "torch_mlir" in packages
-    },
-}
 
 
 def part_of(name: str) -> str:

@@ -63,7 +63,7 @@ GENERATED: Final = {
 }
 #: Tests that pass with the operator, but for those that CONTRIBUTING.md lists.
 TESTED: Final = (
-    "tests/docs/test_computation_doc.py",
+    "tests/docs/test_tables.py",
     "tests/docs/test_formats_doc.py",
     "tests/golden/test_accuracy.py::test_every_accuracy_in_a_row_is_a_bound_or_the_name_of_a_formula",
     "tests/golden/test_generate.py::test_every_operator_of_the_table_is_generated_or_there_is_a_reason",

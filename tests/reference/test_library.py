@@ -34,6 +34,9 @@ IMAGE, WEIGHT, BIAS = (
     np.ones((4, 1, 1, 3), np.int8),
     np.zeros(4, "i4"),
 )
+BLOCKS = Scaled(
+    np.ones((1, 64), ml_dtypes.float8_e4m3fn), np.full((1, 2), 2, ml_dtypes.float8_e8m0fnu)
+)
 
 
 class Arrays:
@@ -89,6 +92,19 @@ def test_values_of_64_bits_are_of_the_type_that_the_operator_takes() -> None:
     assert reference.add(np.array([2**50]), np.array([1])).tolist() == [2**50 + 1]
 
 
+def test_a_result_has_memory_of_its_own() -> None:
+    x = X.copy()
+    reference.reshape(x, (2, 1))[...] = 7
+    reference.identity(x)[...] = 7
+    assert x.tolist() == X.tolist()
+    for _ in range(2):
+        found = reference.reshape([[1, 2]], (2, 1), out_type="FP32")
+        assert found.tolist() == [[1], [2]]
+        found[...] = 7
+    reference.reverse(BLOCKS, axis=0).scale[...] = 7
+    assert (BLOCKS.scale == 2).all()
+
+
 def test_equal_calls_with_other_values_have_their_own_results() -> None:
     for offset in (3, 0, 3):
         assert reference.conv2d(IMAGE, WEIGHT, BIAS, offset).flat[0] == 3 - 3 * offset
@@ -134,6 +150,17 @@ def test_equal_calls_with_other_values_have_their_own_results() -> None:
         ),
         (lambda: LIBRARY.add(X, np.ones((1, 3), "f4")), "invalid-operator", "or 1"),
         (lambda: LIBRARY.abs(np.ones(1)), "unsupported-dtype", "float64"),
+        (lambda: LIBRARY.abs(np.ones(1, ">f4")), "unsupported-dtype", "convert it"),
+        (
+            lambda: LIBRARY.conv2d(IMAGE.astype("i2"), WEIGHT, np.full(4, 2**47)),
+            "value-out-of-range",
+            "does not fit INT48",
+        ),
+        (
+            lambda: LIBRARY.cast(Scaled(BLOCKS.data, BLOCKS.scale[:, :1]), out_type="FP32"),
+            "invalid-operator",
+            "the scales of input are FP8UE8M0 [1, 1]; expected FP8UE8M0 [1, 2]",
+        ),
         (lambda: LIBRARY.cast(X), "option-conflict", "pass out_type="),
         (lambda: LIBRARY.cast(X, out_type="FP33"), "unsupported-dtype", "FP33"),
         (

@@ -32,12 +32,14 @@ from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.opset import OperandSpec, OperatorSpec
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.records import NamedTuple, replace
-from tosa_convert.reference.block_scaled import Scaled
+from tosa_convert.reference.block_scaled import Scaled, scales_type
+from tosa_convert.reference.call import Type
 from tosa_convert.reference.evaluate import Machine, definition
 from tosa_convert.rules.describe import conditions, type_lines
 
 #: How many calls are kept as checked, and the most bytes of constants in each.
 _CALLS, _BYTES = 512, 1 << 16
+_INT48: Final = 1 << 47
 #: Element type -> the one of the same numpy type, which is meant where an operator takes it alone.
 _RARE: Final = {INT64: dtype("INT48"), INT8: dtype("MXINT8")}
 
@@ -112,7 +114,7 @@ def _element(spec: OperatorSpec, item: _Item) -> Known:
         return UNKNOWN
     array = item.given.data if isinstance(item.given, Scaled) else item.given
     element = dtype_of_array(array)
-    if element is None:
+    if element is None or not array.dtype.isnative:
         hint = "convert it, as in array.astype(np.float32)"
         message = f"{item.row.name} has the element type {array.dtype}, which TOSA does not have"
         raise fail("unsupported-dtype", _where(spec), message, hint)
@@ -122,12 +124,13 @@ def _element(spec: OperatorSpec, item: _Item) -> Known:
 
 
 class _Checked(NamedTuple):
-    """An operator that fits its rules. operands: the constant ones; None for data."""
+    """An operator that fits its rules. operands: the constant ones; None for data. wide: of INT48."""
 
     machine: Machine
     block: Block
     operator: Operator
     operands: tuple[Any, ...]
+    wide: frozenset[str]
 
 
 def _check(call: _Call) -> _Checked:
@@ -142,9 +145,12 @@ def _check(call: _Call) -> _Checked:
         for row, given, is_data in call.items:
             value = given
             if is_data:
-                shape = (given.data if isinstance(given, Scaled) else given).shape
-                name, scaled = f"{row.name}{len(taken)}", isinstance(given, Scaled)
-                value = builder.input(name, next(elements), shape, scaled=scaled)
+                name, element = f"{row.name}{len(taken)}", next(elements)
+                if isinstance(given, Scaled):
+                    value = builder.input(name, element, given.data.shape, scaled=True)
+                    _check_scales(row, given, scales_type(builder.block.tensors[name]))
+                else:
+                    value = builder.input(name, element, given.shape)
                 taken.append(name)
             if row.name in lists and row.arity != "*":
                 listed.setdefault(row.name, []).append(value)
@@ -161,10 +167,20 @@ def _check(call: _Call) -> _Checked:
     operands = [
         None if name in taken else machine.value(block, {}, name) for name in operator.inputs
     ]
-    return _Checked(machine, block, operator, tuple(operands))
+    wide = frozenset(name for name in taken if block.tensors[name].dtype is _RARE[INT64])
+    return _Checked(machine, block, operator, tuple(operands), wide)
 
 
 _kept: Final = lru_cache(_CALLS)(_check)
+
+
+def _check_scales(row: OperandSpec, given: Scaled, expected: Type) -> None:
+    found = Type(dtype_of_array(given.scale), given.scale.shape)
+    if found != expected:
+        message = f"the scales of {row.name} are {found.dtype} {list(found.shape)}"
+        raise fail(
+            "invalid-operator", "", f"{message}; expected {expected.dtype} {list(expected.shape)}"
+        )
 
 
 def _where(spec: OperatorSpec) -> str:
@@ -190,16 +206,29 @@ def function_of(spec: OperatorSpec) -> Callable[..., Any]:
             checked = (_kept if call.bytes <= _BYTES else _check)(call)
         except TypeError:  # an argument that cannot be a key is none that an operator takes
             checked = _check(call)
-        machine, block, operator, fixed = checked
+        machine, block, operator, fixed, wide = checked
         data = (item.given for item in call.items if item.is_data)
         operands = [next(data) if value is None else value for value in fixed]
-        found = tuple(machine.compute(block, operator, operands, where).values())
+        for name, array in zip(operator.inputs, operands, strict=True):
+            if name in wide and (array.min() < -_INT48 or array.max() >= _INT48):
+                message = f"a value of {name} does not fit INT48"
+                raise fail("value-out-of-range", where, message)
+        computed = machine.compute(block, operator, operands, where)
+        parts = [part for one in operands for part in (one if isinstance(one, Scaled) else (one,))]
+        found = tuple(_own(value, parts) for value in computed.values())
         return found[0] if len(found) == 1 else found or None
 
     function.__name__ = function.__qualname__ = spec.name.lower()
     function.__doc__ = describe(spec)
     function.__signature__ = signature  # type: ignore[attr-defined]
     return function
+
+
+def _own(value: Any, operands: Sequence[Array]) -> Any:
+    """Return a result that shares no memory with an operand."""
+    if isinstance(value, Scaled):
+        return Scaled(*(_own(part, operands) for part in value))
+    return value.copy() if any(np.may_share_memory(value, one) for one in operands) else value
 
 
 def describe(spec: OperatorSpec) -> str:
@@ -270,11 +299,13 @@ def run(
 
     Example:
         >>> import numpy as np
-        >>> import tosa_convert as tc
-        >>> from tosa_convert import reference
-        >>> program = tc.dumps(tc.generate(seed=2, operators=3, kinds=["ABS"]))
-        >>> shape = tc.load(program).main.tensors
-        >>> outputs, status = reference.run(program, [])
+        >>> from tosa_convert import dumps, reference
+        >>> from tosa_convert.builder import Builder
+        >>> b = Builder()
+        >>> b.output(b.abs(b.input("x", "INT32", (3,))), name="y")
+        >>> outputs, status = reference.run(dumps(b.graph()), [np.array([-1, 2, -3], np.int32)])
+        >>> outputs[0].tolist(), status.name
+        ([1, 2, 3], 'TOSA_VALID')
     """
     if tosa_level not in _LEVELS:
         raise fail(
