@@ -12,7 +12,7 @@ from docs.recipe_copy import ROOT, Edit, changed, copy_checkout, recipe, refuse_
 ROW: Final = """\
     Row(
         "ROUND_EVEN",
-        "elementwise",
+        f"{_UNARY} edges=step response=step accuracy=own",
         "input1",
         "T -> T; FP | float",
         accuracy="ulp 0.5",

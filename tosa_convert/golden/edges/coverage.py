@@ -324,7 +324,7 @@ def fragile_sources(graph: Graph, run: Run) -> dict[str, Array]:
                 name for name in operator.outputs if signed.issuperset(operator.inputs[:1])
             )
         wrong: dict[str, Array] = {}
-        if kind == "ARGMAX":
+        if operator.spec.traits.response == "position":
             wrong = {name: _subnormal(block, name, run.values) for name in operator.inputs}
         elif operator.outputs and operator.outputs[0] in run.values:
             (name, *_) = operator.outputs
@@ -332,7 +332,7 @@ def fragile_sources(graph: Graph, run: Run) -> dict[str, Array]:
             if name in used:
                 ids = np.union1d(ids, _uncertain(graph, operator, run.values))
             wrong = {name: ids}
-            if kind in ("RECIPROCAL", "RSQRT") and operator.inputs[0] not in signed:
+            if operator.spec.traits.response == "pole" and operator.inputs[0] not in signed:
                 zeros = run.values[operator.inputs[0]].reshape(-1) == 0
                 wrong[operator.inputs[0]] = np.flatnonzero(zeros)
         for name, ids in wrong.items():

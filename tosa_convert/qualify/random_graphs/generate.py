@@ -15,13 +15,21 @@ from tosa_convert.builder import Builder
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.graph.dtypes import V1_0, V1_1
 from tosa_convert.graph.model import Graph
+from tosa_convert.graph.opset import table_of
 from tosa_convert.qualify.random_graphs import elementwise, tensors
 from tosa_convert.qualify.random_graphs import elementwise as control
 from tosa_convert.qualify.random_graphs import tensors as held_scales
-from tosa_convert.qualify.random_graphs.builder import ELEMENT_TYPES, RULES, RandomBuilder, Target
+from tosa_convert.qualify.random_graphs.builder import (
+    ELEMENT_TYPES,
+    RULES,
+    RULES_OF_WORDS,
+    RandomBuilder,
+    Target,
+)
 
 __all__ = ["NOT_GENERATED", "RULES", "generate"]
 
+RULES.update(table_of("random", RULES_OF_WORDS))
 #: Operators without a rule, and why.
 NOT_GENERATED: Final = {
     "CONST": "is added with the operator that takes it",
