@@ -24,13 +24,8 @@ from tosa_convert.frontends.table import (
     model_kinds,
     recognize,
 )
-from tosa_convert.io.options import (
-    LimitsLike,
-    ReadOptions,
-    Shapes,
-    refuse_unexpected,
-    takes_keywords,
-)
+from tosa_convert.io.keywords import refuse_unexpected, takes_keywords
+from tosa_convert.io.options import LimitsLike, ReadOptions, Shapes
 from tosa_convert.process.child import temporary_folder
 from tosa_convert.records import replace
 
