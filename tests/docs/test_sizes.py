@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 116850,
+    "tests": 116900,
     "tosa_convert": 2460,
     "tosa_convert/builder": 2730,
     "tosa_convert/cli": 7150,
@@ -21,12 +21,12 @@ LINES: dict[str, int] = {
     "tosa_convert/eras": 2380,
     "tosa_convert/formats": 23540,
     "tosa_convert/frontends": 34760,
-    "tosa_convert/golden": 14580,
-    "tosa_convert/graph": 4620,
+    "tosa_convert/golden": 14610,
+    "tosa_convert/graph": 4630,
     "tosa_convert/io": 1920,
     "tosa_convert/process": 1050,
     "tosa_convert/qualify": 11260,
-    "tosa_convert/reference": 3730,
+    "tosa_convert/reference": 3740,
     "tosa_convert/rewrites": 4450,
     "tosa_convert/rules": 5820,
     "tosa_convert/views": 5090,
