@@ -20,15 +20,20 @@ from tosa_convert.io.files import (
     write_standard_output,
 )
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format, of_path
-from tosa_convert.io.option_table import APPLICABLE, refuse_inapplicable, refuse_weights
-from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
-from tosa_convert.records import dataclass, fields, replace
+from tosa_convert.io.options import (
+    ReadOptions,
+    WriteOptions,
+    given_options,
+    refuse_inapplicable,
+    refuse_weights,
+)
+from tosa_convert.records import dataclass, replace
 from tosa_convert.remedies import with_file
 
 if TYPE_CHECKING:
     from tosa_convert.golden.running.run_options import Engine
     from tosa_convert.graph.model import Graph
-    from tosa_convert.io.option_table import APPLICABLE, Form
+    from tosa_convert.io.options import Form
 
 
 # -- loads and saves graphs for verbs that have no options of their own for it ---------------------
@@ -158,11 +163,13 @@ class ConvertOptions:
 
     def given(self) -> set[str]:
         """Return the names of the options that have another value than their default."""
-        given = {
-            row.name
-            for row in fields(self)
-            if row.name in APPLICABLE and getattr(self, row.name) != row.default
-        }
+        others = ("tosa_version", "consumer", "input_names", "output_names", "split_input_file")
+        of_models = ("via", "python", "timeout", "check", "partial", "random_weights", "arrays")
+        given = {name for name in (*others, *of_models) if getattr(self, name)}
+        if self.random is not None:
+            given.add("random")
+        if self.engine != "auto":
+            given.add("engine")
         return given | given_options(self.read) | given_options(self.write)
 
 

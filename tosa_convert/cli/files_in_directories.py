@@ -21,8 +21,7 @@ from tosa_convert.io.formats import (
     model_kind,
     sniff,
 )
-from tosa_convert.io.option_table import refuse_inapplicable
-from tosa_convert.io.options import ReadOptions, given_options
+from tosa_convert.io.options import ReadOptions, given_options, refuse_inapplicable
 
 if TYPE_CHECKING:
     from pathlib import Path

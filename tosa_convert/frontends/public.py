@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.extensions import is_extension
@@ -28,56 +28,30 @@ from tosa_convert.io.options import (
     LimitsLike,
     ReadOptions,
     Shapes,
-    refuse_unexpected,
-    takes_keywords,
+    limits_of,
+    narrow_types,
+    shapes_of,
 )
 from tosa_convert.process.child import temporary_folder
 from tosa_convert.records import replace
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from tosa_convert.graph.model import Graph
 
 
-class ModelKeywords(TypedDict, total=False):
-    """Keywords of the functions that convert models; `from_file` documents each of them."""
-
-    input_shapes: Shapes | None
-    full_paths: bool
-    exact: bool
-    narrow: str | Iterable[str]
-    python: str
-    timeout: float
-    limits: LimitsLike
-
-
-class TFLiteKeywords(ModelKeywords, total=False):
-    """Keywords of `from_tflite`."""
-
-    func: str | None
-
-
-class TorchKeywords(ModelKeywords, total=False):
-    """Keywords of `from_torch`."""
-
-    via: str
-
-
-class FileKeywords(TFLiteKeywords, TorchKeywords, total=False):
-    """Keywords of `from_file`."""
-
-    random_weights: bool
-
-
-#: Defaults of the keywords that `ReadOptions` does not have.
-_DEFAULTS: Final = {"python": "", "timeout": TIMEOUT, "via": "", "random_weights": False}
-
-
-@takes_keywords(FileKeywords, **_DEFAULTS)
 def from_file(
     path: str | os.PathLike[str],
-    **options: Unpack[FileKeywords],
+    *,
+    input_shapes: Shapes | None = None,
+    narrow: str | Iterable[str] = (),
+    full_paths: bool = False,
+    exact: bool = False,
+    func: str | None = None,
+    via: str = "",
+    random_weights: bool = False,
+    python: str = "",
+    timeout: float = TIMEOUT,
+    limits: LimitsLike = None,
 ) -> Graph:
     """Convert a model of any framework, which its content tells.
 
@@ -115,8 +89,7 @@ def from_file(
         >>> graph.main.tensors["image"].shape
         (4, 3)
     """
-    refuse_unexpected(from_file, options)
-    name, via = os.fspath(path), options.get("via", "")
+    name = os.fspath(path)
     model = Recognised(via, os.path.abspath(name), name) if is_extension(via) else recognize(name)
     if is_extension(via) and not os.path.exists(name):
         raise fail("file-error", name, "cannot be read: No such file or directory")
@@ -125,14 +98,25 @@ def from_file(
             f"the input is not a model that a frontend reads, expected one of: {model_kinds()}"
         )
         raise fail("unrecognised-input", name, message)
-    with lowered(model, _options_of(options)) as found:
+    read = _read_options(input_shapes, narrow, full_paths, exact, limits, func)
+    options = FrontendOptions(
+        python=python, timeout=timeout, read=read, via=via, random_weights=random_weights
+    )
+    with lowered(model, options) as found:
         return found.graph
 
 
-@takes_keywords(TFLiteKeywords, **_DEFAULTS)
 def from_tflite(
     path: str | os.PathLike[str],
-    **options: Unpack[TFLiteKeywords],
+    *,
+    input_shapes: Shapes | None = None,
+    full_paths: bool = False,
+    exact: bool = False,
+    narrow: str | Iterable[str] = (),
+    func: str | None = None,
+    python: str = "",
+    timeout: float = TIMEOUT,
+    limits: LimitsLike = None,
 ) -> Graph:
     """Convert a TFLite model.
 
@@ -167,8 +151,8 @@ def from_tflite(
         >>> graph.main.inputs
         ['image']
     """
-    refuse_unexpected(from_tflite, options)
-    return _of_frontend("tflite", path, _options_of(options))
+    read = _read_options(input_shapes, narrow, full_paths, exact, limits, func)
+    return _of_frontend("tflite", path, FrontendOptions(python=python, timeout=timeout, read=read))
 
 
 def from_jax(
@@ -219,10 +203,16 @@ def from_jax(
     return graph_of(function, arguments_of(args, kwargs, names), names, full_paths, exact)
 
 
-@takes_keywords(ModelKeywords, **_DEFAULTS)
 def from_keras(
     model: Any,
-    **options: Unpack[ModelKeywords],
+    *,
+    input_shapes: Shapes | None = None,
+    full_paths: bool = False,
+    exact: bool = False,
+    narrow: str | Iterable[str] = (),
+    python: str = "",
+    timeout: float = TIMEOUT,
+    limits: LimitsLike = None,
 ) -> Graph:
     """Convert a Keras model; see `from_file`.
 
@@ -251,10 +241,10 @@ def from_keras(
         >>> tc.frontends.from_keras(model).main.inputs
         ['image']
     """
-    refuse_unexpected(from_keras, options)
-    given = _options_of(options)
+    read = _read_options(input_shapes, narrow, full_paths, exact, limits)
+    options = FrontendOptions(python=python, timeout=timeout, read=read)
     if isinstance(model, (str, os.PathLike)):
-        return _of_frontend("keras", model, given)
+        return _of_frontend("keras", model, options)
     if not hasattr(model, "export"):
         raise TypeError(f"found {type(model).__name__}, expected a keras.Model or a path")
     from tosa_convert.frontends.keras.convert import export
@@ -262,19 +252,25 @@ def from_keras(
     with temporary_folder("tosa-frontend-") as folder:
         # A SavedModel has no Python code: layers of one's own need not be known to the child.
         path = os.path.join(folder, getattr(model, "name", "") or "model")
-        export(model, path, numeric_shapes(given.read.input_shapes))
+        export(model, path, numeric_shapes(read.input_shapes))
         inputs = [tensor.name for tensor in getattr(model, "inputs", None) or []]
         names = {
             INPUT_NAMES: json.dumps(inputs),
             OUTPUT_NAMES: json.dumps(getattr(model, "output_names", [])),
         }
-        return _of_frontend("tensorflow", path, replace(given, options=names))
+        return _of_frontend("tensorflow", path, replace(options, options=names))
 
 
-@takes_keywords(ModelKeywords, **_DEFAULTS)
 def from_onnx(
     path: str | os.PathLike[str],
-    **options: Unpack[ModelKeywords],
+    *,
+    input_shapes: Shapes | None = None,
+    full_paths: bool = False,
+    exact: bool = False,
+    narrow: str | Iterable[str] = (),
+    python: str = "",
+    timeout: float = TIMEOUT,
+    limits: LimitsLike = None,
 ) -> Graph:
     """Convert an ONNX model.
 
@@ -307,16 +303,23 @@ def from_onnx(
         >>> graph.main.inputs
         ['image']
     """
-    refuse_unexpected(from_onnx, options)
-    return _of_frontend("onnx", path, _options_of(options))
+    read = _read_options(input_shapes, narrow, full_paths, exact, limits)
+    return _of_frontend("onnx", path, FrontendOptions(python=python, timeout=timeout, read=read))
 
 
-@takes_keywords(TorchKeywords, **_DEFAULTS)
 def from_torch(
     module: Any,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
-    **options: Unpack[TorchKeywords],
+    *,
+    via: str = "",
+    input_shapes: Shapes | None = None,
+    full_paths: bool = False,
+    exact: bool = False,
+    narrow: str | Iterable[str] = (),
+    python: str = "",
+    timeout: float = TIMEOUT,
+    limits: LimitsLike = None,
 ) -> Graph:
     """Convert a torch module; buffers that a call changes become variables.
 
@@ -350,22 +353,36 @@ def from_torch(
         >>> graph.main.inputs, graph.main.outputs
         (['input'], ['linear'])
     """
-    refuse_unexpected(from_torch, options)
     if importlib.util.find_spec("torch") is None:
         raise TosaConvertError(missing(frontend("torch"), ["torch"]))
     from tosa_convert.frontends.torch.export import save_program
 
+    read = _read_options(input_shapes, narrow, full_paths, exact, limits)
     with temporary_folder("tosa-frontend-") as name:
         path = Path(name) / "module.pt2"
         saved = save_program(module, args, kwargs, path)
         model = Recognised("torch", str(path), type(module).__name__)
-        with lowered(model, replace(_options_of(options), options=saved)) as found:
+        options = FrontendOptions(python=python, timeout=timeout, read=read, via=via, options=saved)
+        with lowered(model, options) as found:
             return found.graph
 
 
-def _options_of(keywords: Mapping[str, Any]) -> FrontendOptions:
-    own = {name: keywords[name] for name in _DEFAULTS if name in keywords}
-    return FrontendOptions(read=ReadOptions.of(keywords), **own)
+def _read_options(
+    input_shapes: Shapes | None,
+    narrow: str | Iterable[str],
+    full_paths: bool,
+    exact: bool,
+    limits: LimitsLike,
+    func: str | None = None,
+) -> ReadOptions:
+    return ReadOptions(
+        func=func,
+        narrow=narrow_types(narrow),
+        full_paths=full_paths,
+        exact=exact,
+        input_shapes=shapes_of(input_shapes),
+        limits=limits_of(limits),
+    )
 
 
 def _of_frontend(name: str, path: str | os.PathLike[str], options: FrontendOptions) -> Graph:
