@@ -136,9 +136,9 @@ def _power(n: Node) -> Array:
             least = s.equal(a, -np.inf)
             made = s.select(least, np.inf, functions.sqrt(s, a), a.dtype)
             return layout.broadcast_to(s, made, shape)
-    if not is_float(a.dtype):
-        raise NotLowered("powers of integers are products: the exponent must be one constant")
     a, b = ranked(s, a, b)
+    if not is_float(a.dtype):
+        return functions.power(s, a, b)
     return s.elementwise("pow", a, converted(s, b, a.dtype))
 
 
