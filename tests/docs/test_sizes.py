@@ -13,16 +13,16 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 116850,
+    "tests": 116960,
     "tosa_convert": 2460,
     "tosa_convert/builder": 2730,
     "tosa_convert/cli": 7150,
     "tosa_convert/consumers": 1180,
     "tosa_convert/eras": 2380,
     "tosa_convert/formats": 23540,
-    "tosa_convert/frontends": 34760,
+    "tosa_convert/frontends": 34840,
     "tosa_convert/golden": 14580,
-    "tosa_convert/graph": 4620,
+    "tosa_convert/graph": 4680,
     "tosa_convert/io": 1920,
     "tosa_convert/process": 1050,
     "tosa_convert/qualify": 11260,
