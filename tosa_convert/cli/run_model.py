@@ -222,7 +222,7 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
         "outputs": described(result.outputs),
         "variables": described(result.variables),
         "seconds": round(result.seconds, 3),
-        "engine": chosen_engine(run_options.engine),
+        "engine": chosen_engine(run_options.engine, program.graph),
     }
     for option, content in (
         ("output", result.outputs),

@@ -303,7 +303,7 @@ def compare_with(
         for name in variables_of(graph)
         if (reason := _why_not_compared(STATE_PREFIX + name, golden, actual))
     ]
-    if options.uses_numpy:
+    if options.runs_on_numpy(graph):
         found.append("the reference is numpy: it ran the program, and not the reference model")
     # A backend that names a state wrongly gives states: that of each variable is wanted then.
     states = state_slots(graph)
