@@ -104,6 +104,8 @@ def _modulo(n: Node) -> Array:
             raise NotLowered("ONNX has Mod of real numbers with fmod=1 only")
         return arithmetic.rem(s, a, b)
     if is_unsigned(a.dtype) and not is_small(a.dtype):
+        if n.get("fmod", 0) and a.dtype.itemsize == 8 and not s.narrows:
+            raise NotLowered("onnxruntime rounds uint64 to FP64 for fmod=1", "use fmod=0")
         return arithmetic.rem(s, a, b)
     x, y = (s.widened(item) if is_small(a.dtype) else item for item in (a, b))
     rest = s.sub(x, s.mul(s.elementwise("intdiv", x, y), y))
