@@ -5,7 +5,8 @@ command-line tool needs to print its help.
 
 `load`, `save`, `dumps`, export and import convert programs; `verify`, `validate`, `compare`, `diff`,
 `extract`, `rename`, `rewrites.apply`, `edit.rewrite` and `summarize` work on graphs; `run`, `check`,
-`bisect`, `reduce` and `generate` are those of `tosa_convert.golden`, whose `compare` is about arrays.
+`bisect`, `reduce` and `generate` are those of `tosa_convert.golden`, whose `compare` is about arrays;
+`reference` has each operator as a function of arrays.
 
 Example:
     >>> import tosa_convert as tc
@@ -23,7 +24,7 @@ TYPE_CHECKING = False  # typing takes as long to import as Python takes to start
 if TYPE_CHECKING:
     from typing import Any
 
-    from tosa_convert import frontends, golden, rewrites
+    from tosa_convert import frontends, golden, reference, rewrites
     from tosa_convert.api import (
         dumps,
         export_tosa_func_to_flatbuffer,
@@ -74,6 +75,7 @@ __all__ = [
     "import_weights",
     "load",
     "reduce",
+    "reference",
     "rename",
     "report",
     "rewrites",
@@ -111,6 +113,7 @@ _PACKAGES = {
     "edit": "tosa_convert.builder.edit",
     "frontends": "tosa_convert.frontends",
     "golden": "tosa_convert.golden",
+    "reference": "tosa_convert.reference",
     "rewrites": "tosa_convert.rewrites",
 }
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names}

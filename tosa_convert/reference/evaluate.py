@@ -14,7 +14,14 @@ import numpy as np
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.dtypes import BLOCK_SCALE, INT8, INT16, MIDDLE_OF_UINT16, DType
 from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, Tensor, operator_path
-from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE, VARIABLE_READ, VARIABLE_WRITE
+from tosa_convert.graph.opset import (
+    CONST,
+    CONST_SHAPE,
+    VARIABLE,
+    VARIABLE_READ,
+    VARIABLE_WRITE,
+    table_of,
+)
 from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference import (
     block_scaled,
@@ -53,18 +60,21 @@ from tosa_convert.reference.call import (
 from tosa_convert.reference.parts import compute_in_parts
 
 #: Operator -> the function that computes it. Control flow, constants and variables are not among them.
-OPERATIONS: Final[dict[str, Operation]] = {
-    **block_scaled.OPERATIONS,
-    **conversion.OPERATIONS,
-    **elementwise.OPERATIONS,
-    **movement.OPERATIONS,
-    **images.OPERATIONS,
-    **products.OPERATIONS,
-    **reductions.OPERATIONS,
-    **windows.OPERATIONS,
-}
-#: Operators whose integer results have to fit; products of INT32 and sums of products wrap around.
-_MUST_FIT: Final = frozenset(("ADD", "INTDIV", "SUB", "TABLE"))
+OPERATIONS: Final[dict[str, Operation]] = table_of(
+    "value",
+    {
+        **block_scaled.OPERATIONS,
+        **conversion.OPERATIONS,
+        **elementwise.OPERATIONS,
+        **movement.OPERATIONS,
+        **images.OPERATIONS,
+        **products.OPERATIONS,
+        **reductions.OPERATIONS,
+        **windows.OPERATIONS,
+    },
+)
+if _undocumented := [name for name, function in OPERATIONS.items() if not function.__doc__]:
+    raise LookupError(f"{', '.join(_undocumented)}: nothing says what the function computes")
 #: A result of INT64 that wrapped around differs by 2^64 from that in FP64, whose rounding is less.
 _WRAPPED: Final = 2.0**62
 #: Computes a CUSTOM operator of its operands, its attributes and the types of its results.
@@ -300,11 +310,10 @@ def call_of(
 
 def _refuse_overflow(call: Call, found: Any) -> None:
     """Refuse sums, differences and quotients that their integer type does not hold."""
-    must_fit = call.spec.name in _MUST_FIT
-    if call.spec.name == "MUL":
-        must_fit = call.is_integer and call.number("shift") != 0
-    if not (must_fit and call.is_integer):
+    if call.spec.traits.overflow != "refused" or not call.is_integer:
         return
+    if call.spec.name == "MUL" and call.number("shift") == 0:
+        return  # Products of INT32 wrap around, and so do sums of products.
     if call.raw(call.spec.operands[0].name).dtype.itemsize == 8 and call.spec.name != "MUL":
         operands = tuple(operand.astype(np.float64) for operand in call.operands)
         wide = OPERATIONS[call.spec.name](replace(call, operands=operands, precision="wide"))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from tosa_convert.graph.model import Block
+from tosa_convert.graph.opset import table_of
 from tosa_convert.rules.families.core import (
     Check,
     OperatorRules,
@@ -19,6 +20,7 @@ from tosa_convert.rules.families.core import (
     common_shape,
     first_shape,
     known,
+    of_families,
 )
 from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, TypeTable, ValueType
 
@@ -206,7 +208,7 @@ def _unknown_results(view: OperatorView) -> tuple[ResultShape, ...]:
     return (None,) * len(view.operator.outputs)
 
 
-RULES: Final[Rules] = {
+_OWN: Final[Rules] = {
     "CUSTOM": OperatorRules(_unknown_results),
     # A variable is declared by its tensor: `verify` refuses this operator in a graph.
     "VARIABLE": OperatorRules(_unknown_results),
@@ -236,3 +238,4 @@ RULES: Final[Rules] = {
         ),
     ),
 }
+RULES: Final[Rules] = table_of("shape", _OWN, of_families("control"))
