@@ -84,6 +84,11 @@ class Verb(click.Command):
         if not ctx.resilient_parsing:
             refuse_shared_streams(ctx)
             refuse_shared_files(ctx)
+            if ctx.params.get("custom"):
+                if ctx.params.get("engine") == "reference-model":
+                    text = "--custom and --engine reference-model exclude each other"
+                    raise click.UsageError(text, ctx)
+                ctx.params["engine"] = "numpy"
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -36,7 +36,8 @@ SECTIONS: Final = {
     "--slowdown --fail-slowdown --case --known --keep --reduce",
     "Reports": "--json --sarif --json-report --junit --html --svg --dot --model-explorer --stat "
     "--context --all --color --save",
-    "MLIR input": "--func --split-input-file --input-shape --narrow --pass-captured --full-paths",
+    "MLIR input": "--func --split-input-file --input-shape --narrow --pass-captured --full-paths "
+    "--custom",
     "MLIR output": "--bytecode-version --function-op --generic --no-locations --elide",
     "Names": "--names --input-names --output-names",
     "Weights": "--weights --accept-changed-weights --larger-than --parameters",

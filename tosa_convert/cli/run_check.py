@@ -126,6 +126,7 @@ _OF_BISECT: Final = (
     "atol",
     "rtol",
     "official",
+    "custom",
     "func",
     "narrow",
     "input_shapes",

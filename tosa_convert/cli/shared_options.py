@@ -206,6 +206,15 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             "narrowed is reported.",
         ),
         _row(
+            "--custom",
+            multiple=True,
+            type=NamesFile(),
+            metavar="FILE.py",
+            help="What CUSTOM operators compute: a Python file, or extension:NAME of an installed "
+            "package, with a list CUSTOM of tosa_convert.Custom. numpy computes the reference. May be "
+            "repeated.",
+        ),
+        _row(
             "--pass-captured",
             is_flag=True,
             help="Pass values that a region of MLIR uses from outside as operands of its control-flow "

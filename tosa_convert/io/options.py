@@ -25,6 +25,8 @@ FunctionOperation = Literal["func.func", "ml_program.func", "ml_program.subgraph
 #: "1.0" or "1.1" on request, or "" for the version that the input has or needs.
 TosaVersion = Literal["", "1.0", "1.1"]
 Narrow = Literal["i64", "f64", "f32", "quant"]
+#: What says the meaning of CUSTOM operators: `tosa_convert.Custom`, a Python file, or an extension.
+CustomLike = Any
 #: Argument -> its sizes in elements.
 Shapes = Mapping[str, Sequence[int] | tuple[int | str, ...] | list[int | str]]
 
@@ -186,6 +188,7 @@ class ReadOptions:
     pass_captured: bool = False
     exact: bool = False
     input_shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    custom: tuple[CustomLike, ...] = ()
     accept_changed_weights: bool = False
     copy: bool = False
     limits: Limits = DEFAULT_LIMITS
@@ -276,6 +279,7 @@ def given_options(options: ReadOptions | WriteOptions) -> set[str]:
 _CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "narrow": narrow_types,
     "input_shapes": shapes_of,
+    "custom": lambda given: tuple(given) if isinstance(given, (list, tuple)) else (given,),
     "limits": limits_of,
 }
 
@@ -316,6 +320,7 @@ class ReadKeywords(ModuleKeywords, total=False):
     """Keywords of `tosa_convert.load`."""
 
     dialect: str
+    custom: CustomLike
     accept_changed_weights: bool
     copy: bool
     limits: LimitsLike
@@ -505,6 +510,7 @@ OPTIONS: Final = {
         OptionRow(
             "input_shapes", "--input-shape", "sets shapes of arguments", _FILES | _MODULE | _MODEL
         ),
+        OptionRow("custom", "", "says what CUSTOM operators compute", _FILES | _MODULE),
         OptionRow(
             "accept_changed_weights",
             "--accept-changed-weights",

@@ -233,9 +233,8 @@ def check(
         refuse_fixed(backend)
     graph, backend = with_initial_states(graph, backend, variables or {})
     tolerances = replace(tolerances, strict=tolerances.strict or strict)
-    found = check_outputs(
-        graph, arrays, backend, tolerances, RunOptions(timeout=timeout, engine=engine)
-    )
+    run_options = RunOptions(timeout=timeout, engine=engine).for_program(graph)
+    found = check_outputs(graph, arrays, backend, tolerances, run_options)
     refuse_reader(backend)
     notes = [DEFAULT_INPUTS] * by_default + [WIDENED] * widen
     return replace(found, notes=(*found.notes, *notes)) if notes else found

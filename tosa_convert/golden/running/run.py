@@ -87,6 +87,7 @@ def run(
     flat = {"precise": precise, "bounds": bounds, "level": level, "timeout": timeout}
     options = options.with_keywords(engine=engine, **flat)
     loaded = load_program(program, reading(read, reading_options))
+    options = options.for_program(loaded.graph)
     arrays = input_arrays(loaded.graph, inputs, random)
     collected: dict[str, Array] = {}
     if intermediates is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Literal, get_args
 
+from tosa_convert.custom import has_meaning
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.graph.derived import reachable
@@ -134,6 +135,18 @@ class RunOptions:
         refuse_unknown("level", self.level, get_args(Level))
         refuse_unknown("engine", self.engine, get_args(Engine))
         refuse_time_limit(self.timeout)
+
+    def for_program(self, graph: Graph) -> RunOptions:
+        """Return these options, with numpy for a program whose CUSTOM operators have a meaning.
+
+        Raises TosaConvertError("option-conflict") if the reference model is asked for.
+        """
+        if not has_meaning(graph) or self.engine == "numpy":
+            return self
+        if self.engine == "reference-model":
+            message = "the reference model does not compute CUSTOM operators"
+            raise fail("option-conflict", "engine", message, "numpy does")
+        return replace(self, engine="numpy")
 
     @property
     def uses_numpy(self) -> bool:

@@ -91,7 +91,7 @@ def bisect(
     arrays = chosen_inputs(graph, inputs, random, edges=edges, variables=variables)
     backend = as_backend(against, graph, arrays, timeout)
     graph, backend = with_initial_states(graph, backend, variables or {})
-    run_options = RunOptions(timeout=timeout, engine=engine)
+    run_options = RunOptions(timeout=timeout, engine=engine).for_program(graph)
     operators = Operators(graph, arrays, tolerances, run_options, batch_bytes)
     states = [STATE_PREFIX + name for name in with_final_states(graph)[1]]
     tolerances.refuse_unmatched([*operators.keys(operators.computed), *states])

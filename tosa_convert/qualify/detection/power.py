@@ -320,7 +320,7 @@ def power(
         [1.0, 1.0, 1.0]
     """
     graph = with_variables(as_graph(program, read, options), variables or {})
-    run_options = RunOptions(timeout=timeout, engine=engine)
+    run_options = RunOptions(timeout=timeout, engine=engine).for_program(graph)
     if random is None or seeds == 1:
         sets = [("", input_arrays(graph, inputs, random))]
     else:

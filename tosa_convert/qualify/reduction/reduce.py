@@ -410,7 +410,7 @@ def reduce(
     graph = as_graph(program, read, options)
     has_inputs = inputs is not None or random is not None
     arrays = input_arrays(graph, inputs, random) if has_inputs else None
-    run_options = RunOptions(timeout=timeout, engine=engine)
+    run_options = RunOptions(timeout=timeout, engine=engine).for_program(graph)
     key = digest([timeout, engine, of_command(command), of_software()])
     reducer = _Reducer(graph, command, Path(work), arrays, run_options, expect, progress, key, runs)
     reducer.end = time.monotonic() + seconds

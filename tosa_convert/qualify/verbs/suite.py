@@ -45,6 +45,7 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
     more="Cases that need another one are not run. By default it has all.",
 )
 @option("--level", needs=("--against",), more="What exceeds it is not run. By default 8k.")
+@option("--custom", needs=("--against",))
 @option("--keep", needs=("--against",))
 @option(
     "--reduce",
