@@ -15,19 +15,21 @@ from tosa_convert.formats.read import Source, form_of_weights, weights_folder
 from tosa_convert.formats.write import AnyPath, encode, producer, stamp
 from tosa_convert.io.files import PathLike, Progress, refuse_same_file
 from tosa_convert.io.formats import FORMATS, Format, of_path
+from tosa_convert.io.keywords import (
+    ReadKeywords,
+    WriteKeywords,
+    refuse_unexpected,
+    takes_keywords,
+)
+from tosa_convert.io.option_table import refuse_inapplicable
 from tosa_convert.io.options import (
     WEIGHT_FORMS,
     LimitsLike,
-    ReadKeywords,
     ReadOptions,
     WeightForm,
-    WriteKeywords,
     WriteOptions,
     given_options,
     limits_of,
-    refuse_inapplicable,
-    refuse_unexpected,
-    takes_keywords,
 )
 from tosa_convert.module_api import (
     export_tosa_func_to_flatbuffer,

@@ -217,7 +217,7 @@ OUTSIDE: dict[str, set[str]] = {
 OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     **{
         name: ({"typing_extensions"}, "type checkers take Unpack from there on Python 3.10")
-        for name in ("api", "module_api")
+        for name in ("api", "frontends.public", "module_api")
     },
     "golden.backends.worker": ({"iree", "jax", "torch"}, "a script that another Python runs"),
     "golden.backends.tensorflow_model": (

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.cli.convert import convert
+from tosa_convert.cli.main import verb
 
 pytestmark = [
     pytest.mark.skipif(
@@ -183,14 +183,14 @@ def test_a_model_of_64_bits_is_checked_as_it_is_and_in_32_bits(
     source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     words = [f"{source}:tokens", "-o", str(tmp_path / "m.tosa"), "--check"]
-    wide = CliRunner().invoke(convert, words)
+    wide = CliRunner().invoke(verb("convert"), words)
     assert wide.exit_code == 0, wide.output
     assert "to compute in 32 bits instead: --narrow i64" in caplog.messages[-1]
-    checked = CliRunner().invoke(convert, [*words, "--narrow", "i64", "--engine", "numpy"])
+    checked = CliRunner().invoke(verb("convert"), [*words, "--narrow", "i64", "--engine", "numpy"])
     assert checked.exit_code == 0, checked.output
     assert "the reference is numpy" in checked.output
     assert "narrowed i64 to i32 in 1 tensor: tokens" in caplog.messages
-    without = CliRunner().invoke(convert, [*words[:3], "--engine", "numpy"])
+    without = CliRunner().invoke(verb("convert"), [*words[:3], "--engine", "numpy"])
     assert "--input, --random and --engine are for --check" in without.output
 
 

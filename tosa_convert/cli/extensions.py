@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.shared_options import add_options
+from tosa_convert.cli.option import add_options
 from tosa_convert.errors import printable
 
 

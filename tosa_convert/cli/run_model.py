@@ -179,9 +179,9 @@ def arrays_from_files(
     return arrays
 
 
-def named_engine(options: Mapping[str, Any]) -> Engine:
+def named_engine(options: Mapping[str, Any], graph: Graph | None = None) -> Engine:
     """Return the engine that computes the reference, and say so if it is not the reference model."""
-    engine = chosen_engine(options["engine"])
+    engine = chosen_engine(options["engine"], graph)
     if engine != "reference-model":
         note(f"engine: {engine}")
     return engine
@@ -222,7 +222,7 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
         "outputs": described(result.outputs),
         "variables": described(result.variables),
         "seconds": round(result.seconds, 3),
-        "engine": chosen_engine(run_options.engine),
+        "engine": chosen_engine(run_options.engine, program.graph),
     }
     for option, content in (
         ("output", result.outputs),

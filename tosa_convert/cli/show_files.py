@@ -35,7 +35,8 @@ from tosa_convert.formats.read import (
 )
 from tosa_convert.io.files import STANDARD, map_file, write_standard_output
 from tosa_convert.io.formats import is_saved_model, model_kind
-from tosa_convert.io.options import ReadOptions, given_options, refuse_inapplicable
+from tosa_convert.io.option_table import refuse_inapplicable
+from tosa_convert.io.options import ReadOptions, given_options
 from tosa_convert.records import dataclass, field, replace
 from tosa_convert.views.inspection.summary import summarize
 

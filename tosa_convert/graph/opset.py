@@ -19,7 +19,7 @@ from tosa_convert.graph.dtypes import (
     RoundingMode,
     dtype,
 )
-from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, WORDS, Row, Traits
+from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, TOOLS_STATE, WORDS, Row, Traits
 from tosa_convert.records import NamedTuple, dataclass, replace
 
 #: The value of an attribute in a Graph.
@@ -165,6 +165,11 @@ class OperatorSpec:
         """Return the first dimension of the kernel in the weight of a convolution."""
         _, weight, _ = self.multiply_accumulates.values()
         return weight.index("K")
+
+    @property
+    def is_in_tools(self) -> bool:
+        """Return whether the newest tosa-tools have it, and what is built with their state of MLIR."""
+        return self.state <= TOOLS_STATE
 
     @property
     def range(self) -> tuple[float, float]:

@@ -59,7 +59,8 @@ from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import FP32, DType
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, operator_path, quoted
 from tosa_convert.graph.opset import IDENTITY
-from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+from tosa_convert.io.keywords import ReadKeywords, takes_keywords
+from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import dataclass, replace
 
 if TYPE_CHECKING:
@@ -233,8 +234,9 @@ def check(
         refuse_fixed(backend)
     graph, backend = with_initial_states(graph, backend, variables or {})
     tolerances = replace(tolerances, strict=tolerances.strict or strict)
-    run_options = RunOptions(timeout=timeout, engine=engine).for_program(graph)
-    found = check_outputs(graph, arrays, backend, tolerances, run_options)
+    found = check_outputs(
+        graph, arrays, backend, tolerances, RunOptions(timeout=timeout, engine=engine)
+    )
     refuse_reader(backend)
     notes = [DEFAULT_INPUTS] * by_default + [WIDENED] * widen
     return replace(found, notes=(*found.notes, *notes)) if notes else found
@@ -302,7 +304,7 @@ def compare_with(
         for name in variables_of(graph)
         if (reason := _why_not_compared(STATE_PREFIX + name, golden, actual))
     ]
-    if options.uses_numpy:
+    if options.runs_on_numpy(graph):
         found.append("the reference is numpy: it ran the program, and not the reference model")
     # A backend that names a state wrongly gives states: that of each variable is wanted then.
     states = state_slots(graph)

@@ -38,12 +38,9 @@ from tosa_convert.graph.model import (
 from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE, OperatorSpec
 from tosa_convert.graph.static_shapes import has_open_sizes
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.io.options import (
-    ReadOptions,
-    given_options,
-    refuse_inapplicable,
-    refuse_unexpected,
-)
+from tosa_convert.io.keywords import refuse_unexpected
+from tosa_convert.io.option_table import refuse_inapplicable
+from tosa_convert.io.options import ReadOptions, given_options
 from tosa_convert.records import dataclass, replace
 from tosa_convert.rules.infer import settled
 

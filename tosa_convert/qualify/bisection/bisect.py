@@ -19,7 +19,8 @@ from tosa_convert.golden.edges.edge_inputs import chosen_inputs
 from tosa_convert.golden.running.intermediates import BATCH_BYTES
 from tosa_convert.golden.running.programs import AS_IT_IS, STATE_PREFIX, as_graph, with_final_states
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, Progress, RunOptions
-from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+from tosa_convert.io.keywords import ReadKeywords, takes_keywords
+from tosa_convert.io.options import ReadOptions
 from tosa_convert.qualify.bisection.result import Bisection
 from tosa_convert.qualify.bisection.search import RecordSearch
 from tosa_convert.qualify.bisection.search_runner import RunnerSearch
@@ -91,7 +92,7 @@ def bisect(
     arrays = chosen_inputs(graph, inputs, random, edges=edges, variables=variables)
     backend = as_backend(against, graph, arrays, timeout)
     graph, backend = with_initial_states(graph, backend, variables or {})
-    run_options = RunOptions(timeout=timeout, engine=engine).for_program(graph)
+    run_options = RunOptions(timeout=timeout, engine=engine)
     operators = Operators(graph, arrays, tolerances, run_options, batch_bytes)
     states = [STATE_PREFIX + name for name in with_final_states(graph)[1]]
     tolerances.refuse_unmatched([*operators.keys(operators.computed), *states])

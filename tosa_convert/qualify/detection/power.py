@@ -38,7 +38,8 @@ from tosa_convert.golden.running.run_options import TIMEOUT, Engine, Progress, R
 from tosa_convert.graph.derived import extract
 from tosa_convert.graph.model import Graph, counted, operator_path, quoted
 from tosa_convert.graph.shown import Shown
-from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+from tosa_convert.io.keywords import ReadKeywords, takes_keywords
+from tosa_convert.io.options import ReadOptions
 from tosa_convert.qualify.bisection.single_operators import Operators
 from tosa_convert.qualify.detection.noise import (
     KINDS,
@@ -320,7 +321,7 @@ def power(
         [1.0, 1.0, 1.0]
     """
     graph = with_variables(as_graph(program, read, options), variables or {})
-    run_options = RunOptions(timeout=timeout, engine=engine).for_program(graph)
+    run_options = RunOptions(timeout=timeout, engine=engine)
     if random is None or seeds == 1:
         sets = [("", input_arrays(graph, inputs, random))]
     else:

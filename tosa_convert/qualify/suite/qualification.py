@@ -152,7 +152,7 @@ class Qualification:
             words += ["--python", self.python]
         if self.level != "8k":
             words += ["--level", self.level]
-        if self.engine != "auto" and not self.custom:
+        if self.engine != "auto":
             words += ["--engine", self.engine]
         for one in self.custom:
             words += ["--custom", nearby(one) if os.path.exists(one) else one]
