@@ -365,6 +365,27 @@ def test_a_strided_convolution_of_an_open_batch_runs_once_its_size_is_given(
     np.testing.assert_allclose(array, module(image).detach().numpy(), atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [("torch.sym_min(n, 50)", "Min(50, "), ("n // 1000", "//1000"), ("n % 32", ", 32)")],
+)
+def test_a_number_that_is_the_same_for_the_sizes_that_are_tried_is_refused(
+    written: str, said: str
+) -> None:
+    import torch
+
+    class Sum(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            number = eval(written, {"torch": torch, "n": x.shape[1]})
+            return x + number
+
+    sizes = {1: torch.export.Dim("n")}
+    program = torch.export.export(Sum(), (torch.ones(2, 20),), dynamic_shapes=(sizes,))
+    with pytest.raises(tc.TosaConvertError, match="sizes that are not fixed") as caught:
+        tc.frontends.from_torch(program)
+    assert said in str(caught.value)
+
+
 def test_a_result_whose_size_depends_on_the_data_is_refused_as_that_alone() -> None:
     import torch
 

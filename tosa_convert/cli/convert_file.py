@@ -27,7 +27,6 @@ from tosa_convert.io.formats import (
 from tosa_convert.io.option_table import APPLICABLE, refuse_inapplicable, refuse_weights
 from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
 from tosa_convert.records import dataclass, fields, replace
-from tosa_convert.remedies import with_file
 
 if TYPE_CHECKING:
     from tosa_convert.golden.running.run_options import Engine
@@ -128,6 +127,8 @@ def naming(path: str) -> Iterator[None]:
     try:
         yield
     except TosaConvertError as error:
+        from tosa_convert.remedies import with_file
+
         raise TosaConvertError(
             replace(row, hint=with_file(row.hint, path)) for row in error.findings
         ) from None

@@ -21,7 +21,6 @@ from tosa_convert.io.options import (
     given_options,
 )
 from tosa_convert.records import NamedTuple, replace
-from tosa_convert.remedies import with_file
 
 if TYPE_CHECKING:
     from tosa_convert.eras.old_operations import Upgrade
@@ -238,6 +237,8 @@ def _read_alone(
 
 def quoted(findings: Iterable[Finding], opened: Input) -> tuple[Finding, ...]:
     """Return findings of an input's program that name its file, and quote its line of MLIR text."""
+    from tosa_convert.remedies import with_file
+
     path = opened.path
     found = [replace(row, hint=with_file(row.hint, path) if path else row.hint) for row in findings]
     if opened.format != "mlir":

@@ -17,6 +17,7 @@ from tosa_convert.formats.read import (
     weights_folder,
     with_weights,
 )
+from tosa_convert.graph.constant import in_order
 from tosa_convert.io import log
 from tosa_convert.io.files import Progress, map_file, one_writer, replace_file
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WRITTEN, Format
@@ -200,7 +201,7 @@ def _render_sound(
         version = _bytecode_version(options, state)
         options = replace(options, bytecode_version=version)
         with garbage_collection_paused():
-            return encode_module(graph, options, columns=columns, state=state).pieces
+            return in_order(encode_module(graph, options, columns=columns, state=state).pieces)
     from tosa_convert.formats.mlir.text.print.module import write as write_text
 
     with garbage_collection_paused():
