@@ -50,6 +50,7 @@ SAVE: Final[dict[str, tuple[Any, set[str]]]] = {
     "weights": ("embedded", ALL),
     "limits": ({"json-depth": 65}, ALL),
 }
+OPERATORS: Final = Path(__file__).parents[2] / "examples/extension/tosa_example/custom.py"
 #: Flag of `convert` -> its value, the inputs that it applies to, and the outputs.
 CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--func": ("main", MLIR, set()),
@@ -64,6 +65,7 @@ CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--narrow": ("i64", MLIR, set()),
     "--pass-captured": (None, MLIR, set()),
     "--input-shape": ("arg0=2", ALL, set()),
+    "--custom": (str(OPERATORS), ALL, set()),
     "--accept-changed-weights": (None, FLATBUFFERS, set()),
     "--limit": ("json-depth=65", ALL, ALL),
     "--verify": (None, ALL, ALL),

@@ -178,9 +178,9 @@ def arrays_from_files(
     return arrays
 
 
-def named_engine(options: Mapping[str, Any]) -> Engine:
+def named_engine(options: Mapping[str, Any], graph: Graph | None = None) -> Engine:
     """Return the engine that computes the reference, and say so if it is not the reference model."""
-    engine = chosen_engine(options["engine"])
+    engine = chosen_engine(options["engine"], graph)
     if engine != "reference-model":
         note(f"engine: {engine}")
     return engine

@@ -454,7 +454,14 @@ def _lacks_scales(tensor: Tensor) -> bool:
 
 
 def _with_shapes(graph: Graph, options: ReadOptions, opened: Input | None = None) -> Graph:
-    """Return the graph with the shapes that the options give its arguments; log what stays dynamic."""
+    """Return the graph with the shapes that the options give its arguments; log what stays dynamic.
+
+    Also with the meanings that they give CUSTOM operators.
+    """
+    if options.custom:
+        from tosa_convert.custom import give_meaning
+
+        graph = give_meaning(graph, options.custom)
     if not options.input_shapes:
         return graph
     names: list[str] = []

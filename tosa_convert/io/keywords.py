@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 from tosa_convert.errors import near_match
 from tosa_convert.io.options import (
     Constants,
+    CustomLike,
     FunctionOperation,
     LimitsLike,
     Names,
@@ -39,6 +40,7 @@ class ReadKeywords(ModuleKeywords, total=False):
     """Keywords of `tosa_convert.load`."""
 
     dialect: str
+    custom: CustomLike
     accept_changed_weights: bool
     copy: bool
     limits: LimitsLike

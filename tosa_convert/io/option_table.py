@@ -243,6 +243,10 @@ _TABLE: Final = """
     Element types to convert, separated by commas: i64 to i32, f64 to f32, f32 to f16, quant (quantised
     types) to the integers that they are stored as. Each tensor that is narrowed is reported.
     | MLIR model: converts element types while MLIR is read
+--custom file <FILE.py> many
+    What CUSTOM operators compute: a Python file, or extension:NAME of an installed package, with a list
+    CUSTOM of tosa_convert.Custom. numpy computes the reference. May be repeated.
+    | files module: says what CUSTOM operators compute
 --pass-captured flag
     Pass values that a region of MLIR uses from outside as operands of its control-flow operator, and
     copy constants into the region. Both are reported.

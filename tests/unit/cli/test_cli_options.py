@@ -29,6 +29,7 @@ VALUES = {
     "--known": ("a", "b"),
     "--like": ("a.tosa", "b.tosa"),
     "--against": ("one", "other"),
+    "--custom": ("a.py", "b.py"),
     "--depends": ("a", "b"),
     "--atol": ("a:1", "b:2"),
     "--for": ("vela", "flatc"),

@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from tosa_convert import api
+from tosa_convert.custom import give_meaning
 from tosa_convert.errors import Finding, Findings, TosaConvertError, fail, suggest
 from tosa_convert.formats.read import open_input, weights_beside
 from tosa_convert.formats.read import read as read_graph
@@ -523,7 +524,7 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = 
     if isinstance(source, Program):
         return source
     if isinstance(source, Graph):
-        return Program(source)
+        return Program(give_meaning(source, read.custom) if read.custom else source)
     try:
         opened = open_input(source, read)
     except TypeError:  # neither a path nor bytes
@@ -536,7 +537,7 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = 
             narrow=read.narrow,
             input_shapes=read.input_shapes,
         )
-        return Program(graph)
+        return Program(give_meaning(graph, read.custom))
     refuse_inapplicable(given_options(read), opened.where, read_from=opened.format)
     graph = read_graph(opened, read)
     if is_sound or not graph.regions or not graph.regions[0].blocks:
