@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 116900,
+    "tests": 117150,
     "tosa_convert": 2460,
     "tosa_convert/builder": 2730,
     "tosa_convert/cli": 7150,
@@ -26,13 +26,13 @@ LINES: dict[str, int] = {
     "tosa_convert/io": 1920,
     "tosa_convert/process": 1050,
     "tosa_convert/qualify": 11260,
-    "tosa_convert/reference": 3740,
+    "tosa_convert/reference": 3750,
     "tosa_convert/rewrites": 4450,
     "tosa_convert/rules": 5820,
     "tosa_convert/views": 5090,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.
-WORDS = {"words by hand": 60000, "words generated": 24850}
+WORDS = {"words by hand": 60000, "words generated": 24900}
 #: What regenerate.py writes: tables between marks; of docs/errors.md meanings and examples.
 TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 EXAMPLE = re.compile(r"(?<=\n)(?:Exit code \d: [^\n]+\n|```text\n.*?\n```\n)", re.DOTALL)

@@ -189,9 +189,7 @@ _REDUCTION: Final = (
     "range=-inf:inf terms=none extreme=none random=reduction folding=exact overflow=none "
     "on_bool=none older_form=none accuracy=exact products=none"
 )
-_POSITION: Final = (
-    f"{_REDUCTION} shape=without_axis edges=extremes response=position folding=none on_bool=INT8"
-)
+_POSITION: Final = f"{_REDUCTION} shape=without_axis edges=extremes response=position on_bool=INT8"
 _CONVOLUTION: Final = (
     f"{_BASIC} family=convolution bound=own edges=none response=none range=-inf:inf "
     "terms=convolution extreme=none random=convolution folding=none overflow=none "
