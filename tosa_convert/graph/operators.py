@@ -154,6 +154,9 @@ _BITS: Final = "T T -> T; INT | i8 i16 i32; INT/FP | i64"
 _SHIFTED_BITS: Final = "T T -> T; INT/FP | i8 i16 i32 i64"
 _BOOL: Final = "b -> b; INT/FP |"
 _BOOLS: Final = "b b -> b; INT/FP |"
+_POSITIONS: Final = (
+    "T -> U; INT | i8:i32 i8,i16,i32,i64:i64; INT+INT16 | i16:i32; FP | float,f8:i32,i64"
+)
 _ORDERED: Final = "T -> T; INT | i8 i16 i32; INT/FP | i64; FP | float"
 _MOVED: Final = "T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float f8 mx"
 _INDEXED: Final = (
@@ -240,7 +243,7 @@ ROWS_1_0: Final = (
         "ARGMAX",
         f"{_POSITION} extreme=greatest",
         "input",
-        "T -> U; INT | i8:i32 i8,i16,i32,i64:i64; INT+INT16 | i16:i32; FP | float,f8:i32,i64",
+        _POSITIONS,
         "axis nan_mode",
     ),
     Row(
@@ -771,5 +774,13 @@ ROWS_1_1: Final = (
         accuracy=SUM,
         multiply_accumulates="output=NIJ a=NIK b=.JK",
         since="1.1 2026-08",
+    ),
+    Row(
+        "ARGMIN",
+        f"{_POSITION} extreme=least",
+        "input",
+        _POSITIONS,
+        "axis nan_mode",
+        since="1.1 2026-10",
     ),
 )
