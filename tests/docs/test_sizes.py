@@ -13,22 +13,22 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 117150,
-    "tosa_convert": 2460,
+    "tests": 110400,
+    "tosa_convert": 2560,
     "tosa_convert/builder": 2730,
-    "tosa_convert/cli": 7150,
+    "tosa_convert/cli": 6360,
     "tosa_convert/consumers": 1180,
     "tosa_convert/eras": 2380,
-    "tosa_convert/formats": 23540,
-    "tosa_convert/frontends": 34760,
+    "tosa_convert/formats": 23590,
+    "tosa_convert/frontends": 34830,
     "tosa_convert/golden": 14610,
-    "tosa_convert/graph": 4630,
-    "tosa_convert/io": 1920,
+    "tosa_convert/graph": 4740,
+    "tosa_convert/io": 2330,
     "tosa_convert/process": 1050,
-    "tosa_convert/qualify": 11260,
-    "tosa_convert/reference": 3750,
+    "tosa_convert/qualify": 11110,
+    "tosa_convert/reference": 3770,
     "tosa_convert/rewrites": 4450,
-    "tosa_convert/rules": 5820,
+    "tosa_convert/rules": 5850,
     "tosa_convert/views": 5090,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.

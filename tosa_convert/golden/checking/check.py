@@ -59,7 +59,8 @@ from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import FP32, DType
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, operator_path, quoted
 from tosa_convert.graph.opset import IDENTITY
-from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+from tosa_convert.io.keywords import ReadKeywords, takes_keywords
+from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import dataclass, replace
 
 if TYPE_CHECKING:

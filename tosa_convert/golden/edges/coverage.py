@@ -35,7 +35,8 @@ from tosa_convert.golden.edges.values import SMALLEST_NORMAL, codes_of
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, with_variables
 from tosa_convert.graph.model import Block, Graph, Operator, counted, operator_path
 from tosa_convert.graph.shown import Shown
-from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+from tosa_convert.io.keywords import ReadKeywords, takes_keywords
+from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.call import Call, Step, is_float
