@@ -13,21 +13,16 @@ from tosa_convert.formats.wire.layout import ATTRIBUTES
 from tosa_convert.graph.opset import OPERATORS
 
 ROW: Final = """\
-    Row(
-        "ROUND_EVEN",
-        f"{_UNARY} edges=step response=step accuracy=own",
-        "input1",
-        "T -> T; FP | float",
-        accuracy="ulp 0.5",
-        since="1.1 2026-10",
-    ),
+    Row("ROUND_EVEN", f"{_UNARY} edges=step response=step accuracy=own", "input1",
+        "T -> T; FP | float", accuracy="ulp 0.5", since="1.1 2026-10"),
 )
+# fmt: on
 """
 #: The last operator, and the table of its attributes.
 NEWEST: Final = OPERATORS[-1]
 TABLE: Final = ATTRIBUTES[NEWEST.code]
 #: The end of the row of the last operator, and of the table.
-LAST: Final = f'        since="1.1 {NEWEST.state}",\n    ),\n)\n'
+LAST: Final = f'since="1.1 {NEWEST.state}"),\n)\n# fmt: on\n'
 EDITS: Final[tuple[Edit, ...]] = (
     ("schema/tosa.fbs", f"  {NEWEST},\n", f"  {NEWEST},\n  ROUND_EVEN,\n"),
     ("schema/tosa.fbs", f"  {TABLE},\n", f"  {TABLE},\n  RoundEvenAttribute,\n"),
@@ -36,7 +31,7 @@ EDITS: Final[tuple[Edit, ...]] = (
         f"table {TABLE} {{",
         f"table RoundEvenAttribute {{}}\n\ntable {TABLE} {{",
     ),
-    ("tosa_convert/graph/operators.py", LAST, f"{LAST[:-2]}{ROW}"),
+    ("tosa_convert/graph/operators.py", LAST, f"{LAST.partition(')')[0]}),\n{ROW}"),
     (
         "tosa_convert/reference/elementwise.py",
         "OPERATIONS: Final[dict[str, Operation]] = {\n",

@@ -143,14 +143,10 @@ _E2M1: Final = Numbers(1, 1.0, 6.0, has_infinity=False)
 #: Fixed point: everywhere the distance that floats of six bits have below 1.
 _FIXED: Final = Numbers(6, 1.0, 127 / 64, has_infinity=False)
 
+# fmt: off
 DTYPES: Final[tuple[DType, ...]] = (
     DType("BOOL", 1, 8, "bool", "i1", "bool"),
-    DType(
-        *("INT4", 2, 4, "int4", "i4", "integer"),
-        extension="INT4",
-        is_symmetric=True,
-        state="2023-08",
-    ),
+    DType("INT4", 2, 4, "int4", "i4", "integer", extension="INT4", is_symmetric=True, state="2023-08"),
     DType("INT8", 3, 8, "int8", "i8", "integer", accumulator="INT32"),
     DType("INT16", 4, 16, "int16", "i16", "integer", accumulator="INT48"),
     DType("INT32", 5, 32, "int32", "i32", "integer", sums_since=""),
@@ -158,45 +154,20 @@ DTYPES: Final[tuple[DType, ...]] = (
     DType("FP32", 7, 32, "float32", "f32", "float", _float(23, -126), "FP32", ""),
     DType("FP16", 8, 16, "float16", "f16", "float", _float(10, -14), "FP16", ""),
     DType("BF16", 9, 16, "bfloat16", "bf16", "float", _float(7, -126), "FP32", "2026-08", "BF16"),
-    DType(
-        *("FP8E4M3", 11, 8, "float8_e4m3fn", "f8E4M3FN", "float", _E4M3, "FP16"),
-        extension="FP8E4M3",
-        state="2024-07",
-    ),
-    DType(
-        *("FP8E5M2", 12, 8, "float8_e5m2", "f8E5M2", "float", _float(2, -14), "FP16"),
-        extension="FP8E5M2",
-        state="2024-07",
-    ),
-    DType(
-        *("FP6E2M3", 13, 6, "float6_e2m3fn", "f6E2M3FN", "float", _E2M3),
-        since=V1_1,
-        state="2025-11",
-    ),
-    DType(
-        *("FP6E3M2", 14, 6, "float6_e3m2fn", "f6E3M2FN", "float", _E3M2),
-        since=V1_1,
-        state="2025-11",
-    ),
-    DType(
-        *("FP4E2M1", 15, 4, "float4_e2m1fn", "f4E2M1FN", "float", _E2M1),
-        since=V1_1,
-        state="2025-11",
-    ),
-    DType(
-        *("FP8UE8M0", 16, 8, "float8_e8m0fnu", "f8E8M0FNU", "scale"),
-        extension="MX-COMMON",
-        since=V1_1,
-        state="2025-11",
-    ),
+    DType("FP8E4M3", 11, 8, "float8_e4m3fn", "f8E4M3FN", "float", _E4M3, "FP16",
+          extension="FP8E4M3", state="2024-07"),
+    DType("FP8E5M2", 12, 8, "float8_e5m2", "f8E5M2", "float", _float(2, -14), "FP16",
+          extension="FP8E5M2", state="2024-07"),
+    DType("FP6E2M3", 13, 6, "float6_e2m3fn", "f6E2M3FN", "float", _E2M3, since=V1_1, state="2025-11"),
+    DType("FP6E3M2", 14, 6, "float6_e3m2fn", "f6E3M2FN", "float", _E3M2, since=V1_1, state="2025-11"),
+    DType("FP4E2M1", 15, 4, "float4_e2m1fn", "f4E2M1FN", "float", _E2M1, since=V1_1, state="2025-11"),
+    DType("FP8UE8M0", 16, 8, "float8_e8m0fnu", "f8E8M0FNU", "scale",
+          extension="MX-COMMON", since=V1_1, state="2025-11"),
     DType("INT64", 17, 64, "int64", "i64", "integer", extension="INT64", since=V1_1),
-    DType(
-        *("MXINT8", 18, 8, "int8", "!tosa.mxint8", "fixed", _FIXED),
-        is_symmetric=True,
-        since=V1_1,
-        state="2026-05",
-    ),
+    DType("MXINT8", 18, 8, "int8", "!tosa.mxint8", "fixed", _FIXED,
+          is_symmetric=True, since=V1_1, state="2026-05"),
 )
+# fmt: on
 
 #: Names of enum DType that are not element types of a tensor, and why.
 NOT_ELEMENT_TYPES: Final = {
