@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -25,7 +26,6 @@ from tosa_convert.graph.dtypes import FLOATS, DType, dtype
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.files import STANDARD, open_regular, write_standard_output
 from tosa_convert.io.formats import FORMATS, sniff
-from tosa_convert.records import dataclass, replace
 from tosa_convert.rules.values import shape_text
 from tosa_convert.views.inspection.statistics import Statistics, statistics_of
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from functools import partial
 from typing import Final
@@ -50,7 +51,6 @@ from tosa_convert.graph.model import (
     quoted,
 )
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE
-from tosa_convert.records import replace
 
 _CODE = "unsupported-by-reader"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.builder.values import Data, DTypeLike
@@ -18,7 +19,6 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import DYNAMIC, Block, Operator, Tensor
 from tosa_convert.graph.opset import CONST, AttributeSpec, operator
-from tosa_convert.records import NamedTuple, dataclass, field
 
 # -- an operation in a form that TOSA had before 1.0 -----------------------------------------------
 

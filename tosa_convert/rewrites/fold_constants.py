@@ -13,7 +13,7 @@ import mmap
 import tempfile
 from collections.abc import Callable
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ from tosa_convert.graph.dtypes import DTYPES, FLOATS, INT64, DType
 from tosa_convert.graph.model import Operator, Tensor, element_value
 from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
 from tosa_convert.graph.opset import operator
-from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call, Type, store
 from tosa_convert.reference.evaluate import OPERATIONS as DEFINITIONS
 from tosa_convert.rules.validate import judge_shapes

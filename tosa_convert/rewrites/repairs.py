@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BY_NAME, FLOATS, INT8, INT32, INT64, dtype
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import OPERATORS, operator
-from tosa_convert.records import NamedTuple
 from tosa_convert.rewrites.operator_pass import replace_by_value
 
 _BOOL: Final = dtype("BOOL")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -23,7 +24,6 @@ from tosa_convert.graph.opset import (
     operator,
 )
 from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
-from tosa_convert.records import replace
 from tosa_convert.rewrites.operator_pass import Recorder, replace_by_value
 
 _AND: Final = operator("LOGICAL_AND")

@@ -7,7 +7,7 @@ import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.weights import npy
@@ -15,7 +15,6 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.options import Limits, WeightForm
-from tosa_convert.records import NamedTuple
 
 #: Kind -> bits of an element. Those that TOSA does not have are read to say what they are.
 BITS: Final = {

@@ -17,14 +17,13 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.graph.constant import BLOCK, Constant, pack
 from tosa_convert.graph.dtypes import DTYPES, DType, dtype
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.value_rules import INT4_HINT, INT4_MINUS_8
-from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding
@@ -14,7 +15,6 @@ from tosa_convert.graph.model import MAX_RANK, ShapeValue, counted, require_grap
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.graph.opset import operator as row_of
 from tosa_convert.graph.shown import Shown
-from tosa_convert.records import dataclass
 from tosa_convert.rules.amounts import Amount, multiply_accumulates, product, total
 from tosa_convert.rules.public import TARGET_CODES, Needs, find_violations, needs
 from tosa_convert.rules.values import shape_text

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tosa_convert.formats.mlir.bytecode import operations
@@ -30,7 +31,6 @@ from tosa_convert.graph.model import (
 )
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 from tosa_convert.io.options import Narrow
-from tosa_convert.records import dataclass, field, replace
 
 
 @dataclass(slots=True, eq=False, repr=False)
