@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tosa_convert.graph.compare import compare
     from tosa_convert.graph.derived import extract, rename
     from tosa_convert.graph.model import Graph
+    from tosa_convert.graph.opset import Custom
     from tosa_convert.graph.verify import verify
     from tosa_convert.io.options import Limits
     from tosa_convert.views.inspection.summary import summarize
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from tosa_convert.views.structural_diff.public import diff
 
 __all__ = [
+    "Custom",
     "Diff",
     "Finding",
     "Graph",
@@ -99,6 +101,7 @@ _PUBLIC = {
     "tosa_convert.golden": ("bisect", "check", "generate", "reduce", "run"),
     "tosa_convert.graph.compare": ("compare",),
     "tosa_convert.graph.model": ("Graph",),
+    "tosa_convert.graph.opset": ("Custom",),
     "tosa_convert.graph.derived": ("extract", "rename"),
     "tosa_convert.graph.verify": ("verify",),
     "tosa_convert.views.inspection.summary": ("summarize",),

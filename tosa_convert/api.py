@@ -95,6 +95,8 @@ def load(
             be a symbol, which has one value wherever it occurs and may have an entry of its own:
             `{"x": ("B", 3), "y": ("B", 4), "B": (8,)}`; "?" and a symbol without a value stay open. What
             stays dynamic is logged with the reason.
+        custom: the meaning of CUSTOM operators, for shapes and for what runs the graph: a Python file or
+            an extension that defines a list `CUSTOM` of `tosa_convert.Custom`, such a value, or several.
         accept_changed_weights: `.tosa` and JSON: accept `.npy` weights whose checksum is not the one in
             their manifest.
         copy: read files instead of mapping them, and copy buffers. A mapped file must not be changed in

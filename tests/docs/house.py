@@ -22,6 +22,7 @@ ARROWS: dict[str, set[str]] = {
     "records": set(),
     "installation": set(),
     "extensions": {"errors"},
+    "custom": {"errors", "extensions", "graph"},
     "deprecation": set(),
     "process": set(),
     "io": {"errors", "process"},
@@ -45,7 +46,8 @@ ARROWS: dict[str, set[str]] = {
     "formats.weights": {"errors", "io", "graph"},
     "formats.mlir": {"errors", "io", "graph", "eras", "rules"},
     "formats.bindings": {"errors", "io", "graph", "process", "installation", "formats.mlir"},
-    "formats.read": {"errors", "io", "graph", "eras", "rules", "formats.bindings", *ADAPTERS},
+    "formats.read": {"errors", "custom", "io", "graph", "eras", "rules", "formats.bindings"}
+    | {*ADAPTERS},
     "formats.write": {"errors", "version", "io", "graph", "eras", "rules"}
     | {"formats.bindings", "formats.read", *ADAPTERS},
     "module_api": {"errors", "io", "graph", "formats.bindings", "formats.read", "formats.write"},
@@ -86,6 +88,7 @@ ARROWS: dict[str, set[str]] = {
     # Runs programs that the public functions read and write.
     "golden": {
         "errors",
+        "custom",
         "extensions",
         "version",
         "installation",
@@ -254,6 +257,7 @@ def part_of(name: str) -> str:
 _EVERYWHERE = {
     "errors",
     "extensions",
+    "custom",
     "deprecation",
     "version",
     "records",

@@ -223,6 +223,12 @@ def edit(graph: tc.Graph) -> None:
     reveal_type(tc.edit.rewrite(graph, rule))  # reveals Graph
 
 
+def custom(path: Path, meaning: tc.Custom) -> None:
+    reveal_type(tc.load(path, custom=[meaning, "acme.py"]))  # reveals Graph
+    reveal_type(meaning.accuracy)  # reveals str
+    tc.Custom("acme", "SWISH")  # error: no value
+
+
 def library(x: npt.NDArray[np.float32], scaled: tc.reference.Scaled) -> None:
     reveal_type(tc.reference.add(x, 1.0))  # reveals ndarray[Any, dtype[Any]]
     reveal_type(tc.reference.reshape(x, (2, 1)))  # reveals ndarray[Any, dtype[Any]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tosa_convert.cli.messages import STDIN, ProgressDisplay, UsageError, standard_data
 from tosa_convert.errors import TosaConvertError, fail
@@ -24,15 +25,13 @@ from tosa_convert.io.formats import (
     Format,
     of_path,
 )
-from tosa_convert.io.option_table import APPLICABLE, refuse_inapplicable, refuse_weights
+from tosa_convert.io.option_table import refuse_inapplicable, refuse_weights
 from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
-from tosa_convert.records import dataclass, fields, replace
-from tosa_convert.remedies import with_file
 
 if TYPE_CHECKING:
     from tosa_convert.golden.running.run_options import Engine
     from tosa_convert.graph.model import Graph
-    from tosa_convert.io.option_table import APPLICABLE, Form
+    from tosa_convert.io.option_table import Form
 
 
 # -- loads and saves graphs for verbs that have no options of their own for it ---------------------
@@ -128,9 +127,15 @@ def naming(path: str) -> Iterator[None]:
     try:
         yield
     except TosaConvertError as error:
+        from tosa_convert.remedies import with_file
+
         raise TosaConvertError(
             replace(row, hint=with_file(row.hint, path)) for row in error.findings
         ) from None
+
+
+#: Fields of `ConvertOptions` that are checked on their own, or in parts.
+_NEVER_REFUSED: Final = ("read", "write", "to", "direction")
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -165,7 +170,7 @@ class ConvertOptions:
         given = {
             row.name
             for row in fields(self)
-            if row.name in APPLICABLE and getattr(self, row.name) != row.default
+            if row.name not in _NEVER_REFUSED and getattr(self, row.name) != row.default
         }
         return given | given_options(self.read) | given_options(self.write)
 

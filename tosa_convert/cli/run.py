@@ -15,7 +15,7 @@ from tosa_convert.cli.option import (
 
 #: Options of the verbs that run programs: what is run, and on which inputs.
 RUN_OPTIONS: Final = (
-    "--input --random --range --edges --input-shape --func --narrow --engine --timeout"
+    "--input --random --range --edges --input-shape --func --narrow --custom --engine --timeout"
 )
 
 

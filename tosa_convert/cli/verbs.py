@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-
-from tosa_convert.records import NamedTuple
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 
@@ -45,7 +44,7 @@ DESCRIBED: Final = {
         "--tosa-version --bytecode-version --function-op --generic --no-locations --elide --full-paths "
         "--input-names --output-names --for --via --exact --partial --check --random-weights --input "
         "--random --engine --timeout --limit --python --jobs --accept-changed-weights --weights "
-        "--no-validate --verify --pass-captured --narrow --input-shape --func",
+        "--no-validate --verify --pass-captured --narrow --input-shape --custom --func",
         {
             "--output": "For several inputs it is a folder.",
             "--to": "Otherwise MLIR becomes tosa, and everything else mlir.",

@@ -7,7 +7,8 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.io import log
@@ -20,8 +21,6 @@ from tosa_convert.io.options import (
     WeightForm,
     given_options,
 )
-from tosa_convert.records import NamedTuple, replace
-from tosa_convert.remedies import with_file
 
 if TYPE_CHECKING:
     from tosa_convert.eras.old_operations import Upgrade
@@ -238,6 +237,8 @@ def _read_alone(
 
 def quoted(findings: Iterable[Finding], opened: Input) -> tuple[Finding, ...]:
     """Return findings of an input's program that name its file, and quote its line of MLIR text."""
+    from tosa_convert.remedies import with_file
+
     path = opened.path
     found = [replace(row, hint=with_file(row.hint, path) if path else row.hint) for row in findings]
     if opened.format != "mlir":
@@ -453,7 +454,14 @@ def _lacks_scales(tensor: Tensor) -> bool:
 
 
 def _with_shapes(graph: Graph, options: ReadOptions, opened: Input | None = None) -> Graph:
-    """Return the graph with the shapes that the options give its arguments; log what stays dynamic."""
+    """Return the graph with the shapes that the options give its arguments; log what stays dynamic.
+
+    Also with the meanings that they give CUSTOM operators.
+    """
+    if options.custom:
+        from tosa_convert.custom import give_meaning
+
+        graph = give_meaning(graph, options.custom)
     if not options.input_shapes:
         return graph
     names: list[str] = []

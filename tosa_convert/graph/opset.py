@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from tosa_convert.errors import fail
 from tosa_convert.graph.dtypes import (
+    DTYPES,
     V1_0,
     V1_1,
     BlockSize,
@@ -16,10 +18,9 @@ from tosa_convert.graph.dtypes import (
     NanPropagationMode,
     ResizeMode,
     RoundingMode,
-    dtype,
 )
 from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, TOOLS_STATE, WORDS, Row, Traits
-from tosa_convert.records import NamedTuple, dataclass
+from tosa_convert.records import NamedTuple, dataclass, replace
 
 #: The value of an attribute in a Graph.
 AttributeValue = int | bool | str | bytes | tuple[int, ...] | IntEnum | DType
@@ -68,6 +69,45 @@ class OperandSpec(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Custom:
+    """The meaning of a CUSTOM operator.
+
+    Each function gets the operator's `implementation_attrs` as bytes first.
+
+    Args:
+        domain: its `domain_name`.
+        name: its `operator_name`.
+        value: computes the result of arrays, or a tuple of results. Integers of up to 16 bits come as
+            INT32 and others as INT64, floating point as FP32, or as FP64 for the exact result; the
+            result is rounded to its element type.
+        shape: returns a shape for each result, of the operands' shapes; it raises ValueError for those
+            that the operator does not take. Without it results have the shapes that the program says.
+        accuracy: how a backend may differ, if operands are exact: "exact"; "ulp N", so many units in the
+            last place of the exact result; or "none": as the error is that the program's other operators
+            make. Integers are always exact.
+
+    Raises:
+        TosaConvertError: "option-conflict" for another accuracy.
+
+    Example:
+        >>> import numpy as np
+        >>> Custom("acme", "SQUARE", value=lambda attributes, x: x * x, accuracy="ulp 1").name
+        'SQUARE'
+    """
+
+    domain: str
+    name: str
+    value: Callable[..., Any]
+    shape: Callable[..., Sequence[Sequence[int]]] | None = None
+    accuracy: str = "none"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"exact|none|ulp \d+(\.\d+)?", self.accuracy):
+            message = f"found the accuracy {self.accuracy!r}, expected exact, none or ulp N"
+            raise fail("option-conflict", f"{self.domain} {self.name}", message)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class OperatorSpec:
     """The row of an operator. There is one object for each operator: compare with `is`.
 
@@ -88,6 +128,7 @@ class OperatorSpec:
     elementwise: how many operands, from the first one on, are broadcast to the shape of the result.
     state: the state of the dialect that added it; "" for the first one.
     old_names: names of the operation in older states, oldest first, each with the state that ended it.
+    meaning: of CUSTOM, what it computes; None if that is not known.
 
     Example:
         >>> conv = operator("CONV2D")
@@ -117,6 +158,7 @@ class OperatorSpec:
     commutes: bool
     state: str
     old_names: tuple[tuple[str, str], ...]
+    meaning: Custom | None = None
 
     @property
     def kernel_dimension(self) -> int:
@@ -138,8 +180,8 @@ class OperatorSpec:
     def __repr__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return operator, (self.name,)
+    def __reduce__(self) -> tuple[object, tuple[object]]:
+        return (with_meaning, (self.meaning,)) if self.meaning else (operator, (self.name,))
 
     def operand_range(self) -> tuple[int, int | None]:
         """Return the lowest and highest number of operands; None for no upper bound."""
@@ -211,7 +253,7 @@ def _of_kind(kind: str, names: str) -> list[AttributeSpec]:
 
 
 _NAN: Final = NanPropagationMode.PROPAGATE
-_ACC: Final = tuple(map(dtype, ("INT32", "INT48", "FP16", "BF16", "FP32")))
+_ACC: Final = tuple(row for row in DTYPES if row.sums_since is not None)
 #: The attributes by their names; all operators that have one mean the same by it.
 _ATTRIBUTES: Final = {
     row.name: row
@@ -322,6 +364,14 @@ def operator(name: str) -> OperatorSpec:
         7
     """
     return _BY_NAME[name]
+
+
+def with_meaning(meaning: Custom) -> OperatorSpec:
+    """Return the row of a CUSTOM operator whose meaning is known."""
+    is_inexact = meaning.accuracy.startswith("ulp")
+    return replace(
+        operator("CUSTOM"), accuracy=meaning.accuracy, is_inexact=is_inexact, meaning=meaning
+    )
 
 
 _Entry = TypeVar("_Entry")

@@ -7,11 +7,13 @@ and one of the values in `options`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from typing import Any, Literal, TypedDict, TypeVar
 
 from tosa_convert.errors import near_match
 from tosa_convert.io.options import (
     Constants,
+    CustomLike,
     FunctionOperation,
     LimitsLike,
     Names,
@@ -21,7 +23,6 @@ from tosa_convert.io.options import (
     Weights,
     WriteOptions,
 )
-from tosa_convert.records import MISSING, fields
 
 
 class ModuleKeywords(TypedDict, total=False):
@@ -39,6 +40,7 @@ class ReadKeywords(ModuleKeywords, total=False):
     """Keywords of `tosa_convert.load`."""
 
     dialect: str
+    custom: CustomLike
     accept_changed_weights: bool
     copy: bool
     limits: LimitsLike

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, cast, get_args
 
 from tosa_convert.errors import Findings, TosaConvertError, fail, refuse_unknown
-from tosa_convert.records import dataclass, field, fields
 
 Names = Literal["retain", "generate"]
 #: Where constants can be stored in files of their own.
@@ -24,6 +24,8 @@ FunctionOperation = Literal["func.func", "ml_program.func", "ml_program.subgraph
 #: "1.0" or "1.1" on request, or "" for the version that the input has or needs.
 TosaVersion = Literal["", "1.0", "1.1"]
 Narrow = Literal["i64", "f64", "f32", "quant"]
+#: What says the meaning of CUSTOM operators: `tosa_convert.Custom`, a Python file, or an extension.
+CustomLike = Any
 #: Argument -> its sizes in elements.
 Shapes = Mapping[str, Sequence[int] | tuple[int | str, ...] | list[int | str]]
 
@@ -185,6 +187,7 @@ class ReadOptions:
     pass_captured: bool = False
     exact: bool = False
     input_shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    custom: tuple[CustomLike, ...] = ()
     accept_changed_weights: bool = False
     copy: bool = False
     limits: Limits = DEFAULT_LIMITS
@@ -275,6 +278,7 @@ def given_options(options: ReadOptions | WriteOptions) -> set[str]:
 _CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "narrow": narrow_types,
     "input_shapes": shapes_of,
+    "custom": lambda given: tuple(given) if isinstance(given, (list, tuple)) else (given,),
     "limits": limits_of,
 }
 

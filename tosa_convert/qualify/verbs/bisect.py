@@ -71,7 +71,7 @@ def bisect(model: str, **options: Any) -> int:
         if edges is not None:
             name = f"edges-{seed}"
             result, backend = search(edges.arrays)
-    engine = named_engine(options)
+    engine = named_engine(options, program.graph)
     # The answer comes first: saving the case may fail.
     if options["as_json"]:
         row = {"run": name, "engine": engine, **result.to_dict(), "case": options["case"]}

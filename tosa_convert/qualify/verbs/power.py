@@ -46,7 +46,7 @@ def power(model: str, **options: Any) -> int:
             options=RunOptions(timeout=options["timeout"], engine=options["engine"]),
             progress=progress.report,
         )
-    engine = named_engine(options)
+    engine = named_engine(options, graph)
     if options["as_json"]:
         row = {"engine": engine, **result.to_dict()}
         click.echo(json.dumps(row, indent=1, allow_nan=False))

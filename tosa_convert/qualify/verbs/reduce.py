@@ -72,7 +72,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
         f"{counted(result.reused, 'answer')} from an earlier run"
     )
     if arrays is not None:
-        named_engine(options)
+        named_engine(options, program.graph)
     if not result.complete:
         say("note: it may become smaller: --max-runs was reached; the same command continues")
     return 0

@@ -29,6 +29,7 @@ from tosa_convert.cli.option import NamesFile, add_options, option
     more="Cases that need another one are not run. By default it has all.",
 )
 @option("--level", needs=("--against",), more="What exceeds it is not run. By default 8k.")
+@option("--custom", needs=("--against",))
 @option("--keep", needs=("--against",))
 @add_options("--reduce")
 @option(
