@@ -89,8 +89,6 @@ TYPES: Final = {row.name: row.state for row in DTYPES if row.state}
 INT4_OPERANDS: Final = "2024-07"
 #: Tensors have scales.
 BLOCK_SCALES: Final = "2026-08"
-#: An accumulator can be BF16.
-BF16_ACCUMULATORS: Final = "2026-08"
 
 
 class Renamed(NamedTuple):

@@ -252,7 +252,7 @@ def _sort(block: Block) -> None:
 # that of INT64 becomes MAXIMUM and MINIMUM.
 
 #: The element type of f64 constants while they are read. It is not a TOSA type, so it has no row.
-_FP64: Final = DType("FP64", -1, 64, "float64", "f64")
+_FP64: Final = DType("FP64", -1, 64, "float64", "f64", "float")
 _FP32: Final = dtype("FP32")
 _FP16: Final = dtype("FP16")
 
