@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -21,7 +22,6 @@ from tosa_convert.frontends.lowering import (
     windows,
 )
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, carrier
-from tosa_convert.records import dataclass, replace
 
 #: Lowers an operation by its operands, and by what its parameters say: (scope, *operands, *values).
 Function = Callable[..., Array | Sequence[Array]]
