@@ -10,9 +10,9 @@ import pytest
 from tosa_convert import golden
 from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.edges.back_propagation import send_back
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.edges.operator_edges import Demand
-from tosa_convert.golden.edges.send_back import send_back
 from tosa_convert.golden.edges.trace import Elements, moved_ids, moves, operands_of
 from tosa_convert.golden.edges.values import codes_of, elements_of
 from tosa_convert.graph import Graph

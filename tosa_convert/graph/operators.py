@@ -27,7 +27,7 @@ class Traits(NamedTuple):
         `equality`, `position` of an extreme, `table`, `sum`, `move`, `mixed` if it moves several
         operands; or "none" if runs with errors show all (golden/accuracy).
     range: the least and the greatest result.
-    terms: what an element of the result is computed from (golden/edges/send_back).
+    terms: what an element of the result is computed from (golden/edges/back_propagation).
     extreme: whether the "greatest" or "least" element is searched.
     random: what makes random operands (qualify/random_graphs).
     folding: whether constants are folded, if that is "exact", "rounded", or "both".

@@ -11,6 +11,7 @@ import numpy as np
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import Slot, match
+from tosa_convert.golden.edges.back_propagation import send_back
 from tosa_convert.golden.edges.coverage import (
     CoverageWatch,
     EdgeCoverage,
@@ -23,7 +24,6 @@ from tosa_convert.golden.edges.coverage import (
     unsteady_operators,
 )
 from tosa_convert.golden.edges.operator_edges import Demand, Wish, element_wishes, row_wishes
-from tosa_convert.golden.edges.send_back import send_back
 from tosa_convert.golden.edges.trace import (
     KEPT_BYTES,
     Elements,
