@@ -23,7 +23,7 @@ class Traits(NamedTuple):
     bound: what its accuracy rule multiplies, unless it is the result (reference/bounds).
     edges: for which operands implementations err (golden/edges/operator_edges).
     response: how the result follows a small error of an operand: `linear`, `product` of two,
-        `choice` of one, `bend`, `smooth`, `power`, `pole`, `step`, `cast`, `jump` of a comparison,
+        `choice` of one, `kink`, `smooth`, `power`, `pole`, `step`, `cast`, `jump` of a comparison,
         `equality`, `position` of an extreme, `table`, `sum`, `move`, `mixed` if it moves several
         operands; or "none" if runs with errors show all (golden/accuracy).
     range: the least and the greatest result.
@@ -62,7 +62,7 @@ class Traits(NamedTuple):
 
 #: The words of traits that name no entry of a table.
 WORDS: Final = {
-    "response": "none linear product choice bend smooth power pole step cast jump equality position "
+    "response": "none linear product choice kink smooth power pole step cast jump equality position "
     "table sum move mixed",
     "extreme": "none greatest least",
     "folding": "none exact rounded both",
@@ -257,7 +257,7 @@ ROWS_1_0: Final = (
         "local_bound", SUM, _FFT, since="1.0 2023-02"),
     Row("TRANSPOSE_CONV2D", f"{_CONVOLUTION} terms=none", _CONV, _CONVOLVED_MIXED,
         "out_pad:4 stride:2 local_bound acc_type", SUM, "output=N..O weight=OKLC input=NHWC"),
-    Row("CLAMP", f"{_UNARY} family=activation edges=clamp response=bend random=own older_form=own",
+    Row("CLAMP", f"{_UNARY} family=activation edges=clamp response=kink random=own older_form=own",
         "input", "T -> T; INT | i8; INT+INT16 | i16; FP | float", "min_val max_val nan_mode"),
     Row("ERF", _SATURATING, "input", _FLOAT, accuracy="inexact: ulp 5", since="1.0 2023-08"),
     Row("SIGMOID", f"{_SATURATING} bound=own range=0:1", "input", _FLOAT, accuracy="inexact: abs-error"),
@@ -275,9 +275,9 @@ ROWS_1_0: Final = (
     Row("LOGICAL_RIGHT_SHIFT", _SHIFT, _SHIFTED, _SHIFTED_BITS),
     Row("LOGICAL_OR", _TRUTHS, _TWO, _BOOLS, commutes=True),
     Row("LOGICAL_XOR", _TRUTHS, _TWO, _BOOLS, commutes=True),
-    Row("MAXIMUM", f"{_BINARY} edges=comparison response=bend extreme=greatest on_bool=LOGICAL_OR", _TWO,
+    Row("MAXIMUM", f"{_BINARY} edges=comparison response=kink extreme=greatest on_bool=LOGICAL_OR", _TWO,
         _NUMBERS, "nan_mode", commutes=True),
-    Row("MINIMUM", f"{_BINARY} edges=comparison response=bend extreme=least on_bool=LOGICAL_AND", _TWO,
+    Row("MINIMUM", f"{_BINARY} edges=comparison response=kink extreme=least on_bool=LOGICAL_AND", _TWO,
         _NUMBERS, "nan_mode", commutes=True),
     Row("MUL",
         f"{_ADDITION} edges=product response=product random=own on_bool=LOGICAL_AND older_form=own",
@@ -291,7 +291,7 @@ ROWS_1_0: Final = (
     Row("TABLE", f"{_UNARY} family=activation edges=table response=table "
         "random=own folding=none overflow=refused", "input1 table",
         "T T -> U; INT | i8:i8; INT+INT16 | i16:i32"),
-    Row("ABS", f"{_UNARY} response=bend on_bool=operand", "input1", _NUMBER),
+    Row("ABS", f"{_UNARY} response=kink on_bool=operand", "input1", _NUMBER),
     Row("BITWISE_NOT", f"{_UNARY} on_bool=LOGICAL_NOT", "input1",
         "T -> T; INT | i8 i16 i32; INT/FP | i64"),
     Row("CEIL", f"{_UNARY} edges=step response=step accuracy=own", "input1", _FLOAT, accuracy="ulp 0.5"),
