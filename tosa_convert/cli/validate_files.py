@@ -38,6 +38,7 @@ from tosa_convert.errors import CODES, Finding, TosaConvertError, grouped, print
 from tosa_convert.formats.read import quoted, read
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.static_shapes import open_inputs
+from tosa_convert.graph.versions import DRAFTS, draft_findings
 from tosa_convert.io.files import STANDARD
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import dataclass
@@ -83,6 +84,7 @@ class FileReport:
     findings: tuple[Finding, ...] = ()
     needs: Needs | None = None
     open_inputs: tuple[str, ...] = ()
+    replaced: tuple[Finding, ...] = ()
     trace: str = ""
 
 
@@ -443,6 +445,7 @@ def _checked(path: Path | str, checks: Checks) -> FileReport:
         findings,
         needs(graph) if checks.least and allowed else None,
         () if findings else tuple(map(" ".join, open_inputs(graph))),
+        () if checks.spec_version else tuple(f for f in draft_findings(graph, DRAFTS[-1]) if f.hint),
     )
 
 
@@ -457,6 +460,9 @@ def _finish(reports: Sequence[FileReport], form: Form | None, output: str | None
                 f"note: {report.name}: unknown sizes need TOSA 1.1, and have to be set before it runs: "
                 f"--input-shape of convert sets {sizes}"
             )
+        if report.replaced and form in (None, as_text):
+            for row in dict.fromkeys(f"{row.message}: {row.hint}" for row in report.replaced):
+                note(f"note: {report.name}: {row}")
         if report.trace:
             report_bug(report.trace, report.name)
     if len(reports) > 1:

@@ -100,6 +100,7 @@ class Row(NamedTuple):
         count. The number is the product of all letters. Or, after "?", why the number is not known.
     commutes: whether the first two operands may be exchanged.
     since: the TOSA version and the state of the dialect that added it; "" for 1.0 and the first state.
+    removed: the month in which it left the draft of TOSA 1.1, and what replaces it; "" if it did not.
     old_names: names in older states of the dialect, oldest first, each with the state that ended it.
     encoded_as: the operator whose code a file has; different attribute tables tell the two apart.
     """
@@ -113,6 +114,7 @@ class Row(NamedTuple):
     multiply_accumulates: str = ""
     commutes: bool = False
     since: str = ""
+    removed: str = ""
     old_names: str = ""
     encoded_as: str = ""
 
@@ -652,6 +654,7 @@ ROWS_1_1: Final = (
         SUM,
         "output_data=NIJ a_data=NIK b_data=.JK",
         since="1.1 2025-11",
+        removed="2026-09 MATMUL_T of block-scaled tensors",
     ),
     Row(
         "CAST_FROM_BLOCK_SCALED",
@@ -661,6 +664,7 @@ ROWS_1_1: Final = (
         "block_size",
         "ulp 1",
         since="1.1 2025-11",
+        removed="2026-09 CAST of a block-scaled tensor",
     ),
     Row(
         "CAST_TO_BLOCK_SCALED",
@@ -670,6 +674,7 @@ ROWS_1_1: Final = (
         "block_size",
         "ulp 1; FP8E4M3 ulp 2",
         since="1.1 2025-11",
+        removed="2026-09 CAST to a block-scaled tensor",
     ),
     Row(
         "DIM",
@@ -721,6 +726,7 @@ ROWS_1_1: Final = (
         SUM,
         "output=NPQO weight_data=OKLC input_data=N..C",
         since="1.1 2026-02",
+        removed="2026-09 CONV2D of block-scaled tensors",
     ),
     Row(
         "MAX_POOL2D_ADAPTIVE",
@@ -746,6 +752,7 @@ ROWS_1_1: Final = (
         "T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float f8; T S -> T S; FP | in:e8m0",
         "block_size",
         since="1.1 2026-05",
+        removed="2026-09 RESHAPE, also of a block-scaled tensor",
     ),
     Row(
         "ROW_GATHER_BLOCK_SCALED",
@@ -755,6 +762,7 @@ ROWS_1_1: Final = (
         "T S U i32 -> T S; FP | in:e8m0:i32,i64",
         "block_size",
         since="1.1 2026-05",
+        removed="2026-09 GATHER with a row count, also of a block-scaled tensor",
     ),
     Row(
         "ROW_GATHER",
@@ -762,6 +770,7 @@ ROWS_1_1: Final = (
         "values indices:index row_count:const",
         "T U i32 -> T; INT/FP | b,i8,i16,i32,i64:i32,i64; FP | float,f8,mx:i32,i64",
         since="1.1 2026-08",
+        removed="2026-09 GATHER with a row count",
     ),
     Row(
         "MATMUL_T",
