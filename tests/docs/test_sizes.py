@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 117270,
+    "tests": 110230,
     "tosa_convert": 2560,
     "tosa_convert/builder": 2730,
     "tosa_convert/cli": 6360,
@@ -23,7 +23,7 @@ LINES: dict[str, int] = {
     "tosa_convert/frontends": 34830,
     "tosa_convert/golden": 14610,
     "tosa_convert/graph": 4730,
-    "tosa_convert/io": 2310,
+    "tosa_convert/io": 2330,
     "tosa_convert/process": 1050,
     "tosa_convert/qualify": 11110,
     "tosa_convert/reference": 3760,

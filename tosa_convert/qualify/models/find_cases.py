@@ -195,13 +195,14 @@ def _of_file(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _factories(path: Path) -> list[str]:
-    """Find the functions of a Python file that make a model, in the order of the file."""
-    tree = ast.parse(path.read_bytes(), str(path))
-    return [
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and node.name.startswith(_PREFIX)
-    ]
+    """Find the functions of a Python file that make a model, or are assigned to such a name."""
+    names: list[str] = []
+    for node in ast.parse(path.read_bytes(), str(path)).body:
+        if isinstance(node, ast.FunctionDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign):
+            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return [name for name in names if name.startswith(_PREFIX)]
 
 
 def short_name(name: str) -> str:
