@@ -38,8 +38,8 @@ BY_NAME: Final = {
     "1.1": V1_1_DRAFT,
     **{f"1.1-{month}": V1_1_DRAFT for month in DRAFTS},
 }
-#: Operators that had elements of block-scaled types in plain tensors, and the draft that took them out.
-_PLAIN_BLOCKS: Final = ("CONST", "DIM"), "2026-09"
+#: Operator that had elements of block-scaled types in plain tensors -> the draft that took them out.
+PLAIN_BLOCKS: Final = {"CONST": "2026-09", "DIM": "2026-09"}
 
 #: Versions that are read, of any patch. A final 1.1 is not: it can differ from the draft.
 READABLE: Final = (V1_0, Version(1, 0, 0, draft=True), V1_1_DRAFT)
@@ -132,7 +132,6 @@ def parse_version(text: str) -> Version | None:
 
 def draft_findings(graph: Graph, month: str) -> Iterator[Finding]:
     """Report a finding for each operator that a draft of TOSA 1.1 does not have, or has no more."""
-    plain, taken_out = _PLAIN_BLOCKS
     for where, block in graph.blocks():
         for index, op in enumerate(block.operators):
             spec, message, hint = op.spec, "", ""
@@ -141,12 +140,12 @@ def draft_findings(graph: Graph, month: str) -> Iterator[Finding]:
                 hint = f"{spec.replaced_by} replaces it"
             elif spec.since == V1_1_DRAFT[:2] and spec.state > month:
                 message = f"{spec.name} is in TOSA 1.1 since {draft_name(spec.state)}"
-            elif spec.name in plain and taken_out <= month:
+            elif PLAIN_BLOCKS.get(spec.name, "x") <= month:
                 (name,) = op.outputs if spec.name == "CONST" else op.inputs
                 tensor = block.tensors[name]
                 if tensor.scale is None and tensor.dtype in BLOCK_SCALED[2:]:
                     message = f"{spec.name} of {tensor.dtype} without scales is not in TOSA 1.1 since "
-                    message += draft_name(taken_out)
+                    message += draft_name(PLAIN_BLOCKS[spec.name])
                     hint = "a block-scaled tensor replaces it"
             if message:
                 yield Finding(

@@ -17,10 +17,9 @@ def argmax(
     nan_mode: NanPropagationMode | str = ...,
     out_type: DTypeLike | None = ...,
 ) -> Array:
-    """Return the index of the greatest element, the first of several.
-
-    NaN is greater than every number; if nan_mode is IGNORE it is passed over, and the index is
-    0 where there is nothing else.
+    """Return the index of the greatest element, the first of several. NaN is greater than every
+    number; if nan_mode is IGNORE it is passed over, and the index is 0 where there is nothing
+    else.
 
     Types:
         input T -> output U
