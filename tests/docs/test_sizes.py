@@ -13,8 +13,8 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 110230,
-    "tosa_convert": 2580,
+    "tests": 109980,
+    "tosa_convert": 2270,
     "tosa_convert/builder": 2730,
     "tosa_convert/cli": 6360,
     "tosa_convert/consumers": 1180,
