@@ -3,7 +3,9 @@
     python schema/compare_specification.py PATH [MONTH]
 
 MONTH is that of the draft which the file is, such as 2026-08: without it, the newest one that is known
-here. What a draft changed, and what that changed here, is in schema/merges.md. The file is read and never copied: it has a licence of its own, and must be one that the user has. Exit
+here. What a draft changed, and what that changed here, is in schema/merges.md.
+
+The file is read and never copied: it has a licence of its own, and must be one that the user has. Exit
 code 1 if something differs, or if the file has an element or attribute that is not understood.
 """
 

@@ -1,4 +1,4 @@
-"""The version of this package, which it also stamps into its files, and the newest TOSA that it knows."""
+"""The version of this package, which it stamps into its files, and the newest TOSA that it knows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __version__: Final = "0.1.0"
 DRAFT: Final = "2026-09"
 _MONTHS: Final = (
     "January February March April May June July August September October November December"
-).split()
+)
 
 
 def draft_name(month: str = DRAFT) -> str:
@@ -22,7 +22,7 @@ def draft_name(month: str = DRAFT) -> str:
         'the draft of September 2026'
     """
     year, _, number = month.partition("-")
-    return f"the draft of {_MONTHS[int(number) - 1]} {year}"
+    return f"the draft of {_MONTHS.split()[int(number) - 1]} {year}"
 
 
 def version_text(program: str) -> str:

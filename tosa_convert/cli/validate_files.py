@@ -76,7 +76,8 @@ class FileReport:
 
     findings: what TOSA forbids, or why the file cannot be read. needs: the least target, of a
     program that TOSA allows and if asked for. open_inputs: the inputs of unknown sizes of a valid
-    program, such as "image ?x3x32x32". trace: the traceback if a defect of ours is the reason.
+    program, such as "image ?x3x32x32". replaced: operators that left the newest draft.
+    trace: the traceback if a defect of ours is the reason.
     """
 
     name: str
@@ -445,7 +446,7 @@ def _checked(path: Path | str, checks: Checks) -> FileReport:
         findings,
         needs(graph) if checks.least and allowed else None,
         () if findings else tuple(map(" ".join, open_inputs(graph))),
-        () if checks.spec_version else tuple(f for f in draft_findings(graph, DRAFTS[-1]) if f.hint),
+        () if checks.spec_version else tuple(draft_findings(graph, DRAFTS[-1])),
     )
 
 

@@ -35,9 +35,9 @@ def validate(
             environment that an MLIR module carries, if it has one. A limit of the level that an
             operator exceeds is a finding of code "outside-level".
         spec_version: the TOSA version of the target, "1.0", "1.1", or the draft of 1.1 of a month, such
-            as "1.1-2026-09"; by default that of the target environment. Operators, types and unknown sizes that it does not have are findings of code
-            "version-too-low". Without either, the version that the file states is used for operators
-            and types.
+            as "1.1-2026-09"; by default that of the target environment. Operators, types and unknown
+            sizes that it does not have are findings of code "version-too-low". Without either, the
+            version that the file states is used for operators and types.
         for_reader: a program that is to read the file, such as "vela:ethos-u85" or
             "tosa-opt==2026.2", or a collection of them; names of `consumers.names.reader_named`.
             Without a release the newest known one counts. What one of them does not read is a finding

@@ -144,8 +144,10 @@ def draft_findings(graph: Graph, month: str) -> Iterator[Finding]:
                 (name,) = op.outputs if spec.name == "CONST" else op.inputs
                 tensor = block.tensors[name]
                 if tensor.scale is None and tensor.dtype in BLOCK_SCALED[2:]:
-                    message = f"{spec.name} of {tensor.dtype} without scales is not in TOSA 1.1 since "
-                    message += draft_name(PLAIN_BLOCKS[spec.name])
+                    since = draft_name(PLAIN_BLOCKS[spec.name])
+                    message = (
+                        f"{spec.name} of plain {tensor.dtype} is not in TOSA 1.1 since {since}"
+                    )
                     hint = "a block-scaled tensor replaces it"
             if message:
                 yield Finding(
