@@ -1,4 +1,4 @@
-"""Names of `dataclasses` and `typing`, from where modules import them that have not been edited since."""
+"""Names of `dataclasses` and `typing`, for modules that have not been edited since."""
 
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import NamedTuple

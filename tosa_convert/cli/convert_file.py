@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tosa_convert.cli.messages import STDIN, ProgressDisplay, UsageError, standard_data
@@ -26,7 +27,6 @@ from tosa_convert.io.formats import (
 )
 from tosa_convert.io.option_table import refuse_inapplicable, refuse_weights
 from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
-from tosa_convert.records import dataclass, fields, replace
 
 if TYPE_CHECKING:
     from tosa_convert.golden.running.run_options import Engine

@@ -6,6 +6,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tosa_convert.errors import fail, refuse_unknown
@@ -28,7 +29,6 @@ from tosa_convert.io.options import (
     Weights,
     WriteOptions,
 )
-from tosa_convert.records import replace
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:

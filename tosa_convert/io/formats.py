@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail, suggest
-from tosa_convert.records import NamedTuple
 
 Format = Literal["mlir", "mlirbc", "tosa", "json", "vgf", "spv", "pte"]
 

@@ -8,6 +8,7 @@ the request is refused by name instead of being ignored.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -24,7 +25,6 @@ from tosa_convert.io.options import (
     Weights,
     WriteOptions,
 )
-from tosa_convert.records import MISSING, fields
 
 # A line with the names of an option, and in any order:
 #   what follows it: flag (nothing, which means yes) or no, text, read or write (a file, or -), file (a

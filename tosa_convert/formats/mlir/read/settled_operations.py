@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,6 @@ from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import DYNAMIC, Graph, Operator, ShapeValue
 from tosa_convert.graph.opset import CONST_SHAPE, operator
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.rules.values import shape_text
 
 if TYPE_CHECKING:
