@@ -68,7 +68,7 @@ def add_operator(group: Element, spec: OperatorSpec) -> None:
 
 
 def specification() -> Element:
-    """Our tables as a specification."""
+    """Our tables as a specification, the draft of tosa-tools."""
     root = Element("tosa")
     SubElement(root, "version", major="1", minor="1", patch="0", draft="true")
     profiles = SubElement(root, "profiles")
@@ -88,7 +88,8 @@ def specification() -> Element:
         SubElement(levels, "level", limits, name=name).text = "A level."
     group = SubElement(SubElement(root, "operators"), "operatorgroup", name="all")
     for spec in OPERATORS:
-        add_operator(group, spec)
+        if spec.state <= DRAFTS[0]:
+            add_operator(group, spec)
     return root
 
 
@@ -182,6 +183,7 @@ def test_the_newest_draft_lacks_what_left_it(tmp_path: Path, ours: bytes) -> Non
     gone = sorted(spec.name for spec in OPERATORS if spec.removed)
     expected = ["extensions: EXT-MXFP-CONV is only in the specification"]
     expected += [f"operators: {name} is only in the specification" for name in gone]
+    expected += ["operators: ARGMIN is only in our tables"]
     assert code == 1
     assert [line for line in found if " of " not in line] == expected
     types = {line.partition(": ")[0] for line in found if " of " in line}

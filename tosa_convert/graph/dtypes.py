@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 V1_0: Final = (1, 0)
 V1_1: Final = (1, 1)
+#: The state of the newest release of tosa-tools, 2026.8.0, of which the reference model is a part.
+TOOLS_STATE: Final = "2026-08"
 
 
 class Numbers(NamedTuple):
@@ -83,6 +85,11 @@ class DType:
     def is_float(self) -> bool:
         """Return whether elements are floating-point; the scales FP8UE8M0 are, MXINT8 is not."""
         return self.kind in ("float", "scale")
+
+    @property
+    def is_in_tools(self) -> bool:
+        """Return whether the newest tosa-tools have it."""
+        return self.state <= TOOLS_STATE
 
     @property
     def is_native(self) -> bool:

@@ -60,8 +60,6 @@ class Traits(NamedTuple):
     products: str
 
 
-#: The state of the newest release of tosa-tools, 2026.8.0, of which the reference model is a part.
-TOOLS_STATE: Final = "2026-08"
 #: The words of traits that name no entry of a table.
 WORDS: Final = {
     "response": "none linear product choice bend smooth power pole step cast jump equality position "
@@ -454,6 +452,6 @@ ROWS_1_1: Final = (
         "FP | bf16,f8,mx:f16,bf16,f8,mx:bf16 f16:bf16,f8,mx:bf16", accuracy=SUM,
         multiply_accumulates="output=NIJ a=NIK b=.JK", since="1.1 2026-08"),
     Row("ARGMIN", f"{_POSITION} extreme=least", "input", _POSITIONS, "axis nan_mode",
-        since="1.1 2026-10"),
+        since="1.1 2026-09"),
 )
 # fmt: on

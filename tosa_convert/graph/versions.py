@@ -13,7 +13,7 @@ from itertools import product
 from typing import Final
 
 from tosa_convert.errors import Finding
-from tosa_convert.graph.dtypes import BLOCK_SCALED, BY_CODE, V1_1, DType
+from tosa_convert.graph.dtypes import BLOCK_SCALED, BY_CODE, TOOLS_STATE, V1_1, DType
 from tosa_convert.graph.model import (
     Block,
     Graph,
@@ -23,7 +23,6 @@ from tosa_convert.graph.model import (
     located,
     operator_path,
 )
-from tosa_convert.graph.operators import TOOLS_STATE
 from tosa_convert.version import DRAFT, draft_name
 
 V1_0: Final = Version(1, 0)
