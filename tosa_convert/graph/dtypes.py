@@ -6,11 +6,10 @@ its type names. The bit layouts were checked against the reference model (docs/f
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
-
-from tosa_convert.records import NamedTuple, dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np

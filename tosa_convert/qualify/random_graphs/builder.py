@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from tosa_convert.graph import dtypes
 from tosa_convert.graph.dtypes import DTYPES, V1_1, DType, dtype
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.graph.opset import operator
-from tosa_convert.records import NamedTuple, dataclass, field
 from tosa_convert.rules.profiles import complete, fits, listed, parse
 from tosa_convert.rules.types import Element, TypeRow, rows
 from tosa_convert.rules.values import TensorType
