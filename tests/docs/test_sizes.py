@@ -13,8 +13,8 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 111280,
-    "tosa_convert": 2250,
+    "tests": 111290,
+    "tosa_convert": 2270,
     "tosa_convert/builder": 2730,
     "tosa_convert/cli": 6360,
     "tosa_convert/consumers": 1180,
@@ -22,7 +22,7 @@ LINES: dict[str, int] = {
     "tosa_convert/formats": 23580,
     "tosa_convert/frontends": 34880,
     "tosa_convert/golden": 14560,
-    "tosa_convert/graph": 4480,
+    "tosa_convert/graph": 4520,
     "tosa_convert/io": 2330,
     "tosa_convert/process": 1050,
     "tosa_convert/qualify": 11110,
