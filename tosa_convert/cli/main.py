@@ -16,7 +16,7 @@ from tosa_convert.cli.ending import EXIT_INTERRUPTED, before_own_work, before_wo
 from tosa_convert.cli.messages import say
 from tosa_convert.cli.verbs import DESCRIBED
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.version import __version__
+from tosa_convert.version import version_text
 
 #: Heading in the help -> the verbs below it.
 SECTIONS: Final = {
@@ -58,7 +58,7 @@ def verb(name: str) -> click.Command:
 
 
 @click.command(cls=_AllVerbs)
-@click.version_option(__version__, prog_name="tosa-flatbuffer")
+@click.version_option(message=version_text("tosa-flatbuffer").rstrip())
 def tosa_flatbuffer() -> None:
     """Convert, run and check TOSA programs: MLIR text and bytecode, flatbuffers, JSON."""
 
