@@ -10,8 +10,8 @@ from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
 from tosa_convert.frontends.unlowered import place_text
 
 #: The operator that Vela puts in the place of those that it has compiled for an Ethos-U.
-_COMPILED: Final = "ethos-u"
-_GIVE_ORIGINAL: Final = "convert the model from which Vela made this one"
+COMPILED: Final = "ethos-u"
+GIVE_ORIGINAL: Final = "convert the model from which Vela made this one"
 #: Built-in operators of which no form lowers. Of others, some forms do not; the converter names them.
 _NEVER: Final = """
 BITCAST IF RFFT2D SEGMENT_SUM UNIQUE WHERE
@@ -45,5 +45,5 @@ def with_unmade_operands(model: TfliteFile) -> Iterator[NotLowered]:
                     operator.index, *(model.tensors[one].name for one in operator.outputs)
                 ),
                 reason=f'it takes "{unmade[0]}", which has no data and which nothing makes',
-                hint=_GIVE_ORIGINAL if operator.custom == _COMPILED else "",
+                hint=GIVE_ORIGINAL if operator.custom == COMPILED else "",
             )
