@@ -17,7 +17,8 @@ class Cutter:
     def __init__(self) -> None:
         self.operators: list[CutOperator] = []
         self._given: list[Sequence[Array | None]] = []
-        self._count = 0
+        self._names: list[tuple[Sequence[str], Sequence[str]]] = []
+        self._operands: list[str] = []
 
     def cut(
         self,
@@ -25,10 +26,12 @@ class Cutter:
         given: Sequence[Array | None],
         row: CutOperator,
         types: Sequence[tuple[Any, tuple[int, ...]]],
+        names: tuple[Sequence[str], Sequence[str]] = ((), ()),
     ) -> list[Array]:
         """Return stand-ins for the results of an operator, which have these types and shapes.
 
-        row: what is known of it. Raises NotLowered if that is not possible.
+        row: what is known of it. names: of its operands and of its results, if the model has some.
+        Raises NotLowered if that is not possible.
         """
         made = []
         labels = _labels(row.operator, len(self.operators), len(types))
@@ -39,6 +42,7 @@ class Cutter:
             )
         self.operators.append(row)
         self._given.append(given)
+        self._names.append(names)
         return made
 
     def results(
@@ -52,20 +56,21 @@ class Cutter:
         first = inputs
         for number, (row, given) in enumerate(zip(self.operators, self._given, strict=True)):
             operands = []
-            for item in given:
+            named = self._names[number][0] or [""] * len(given)
+            for item, name in zip(given, named, strict=True):
                 if item is None:
                     operands.append(Operand())
                     continue
                 value = scope.whole(item)
                 if all(value is not other for other in returned):
                     returned.append(value)
+                    self._operands.append(name or f"operand.{len(self._operands)}")
                 at = next(k for k, other in enumerate(returned) if other is value)
                 operands.append(Operand(place=at))
             count = len(row.results)
             results = tuple(range(first, first + count))
             first += count
             self.operators[number] = replace(row, operands=tuple(operands), results=results)
-        self._count = len(returned)
         return returned
 
     def add_to(self, interface: Interface) -> None:
@@ -74,11 +79,10 @@ class Cutter:
             return
         inputs, outputs = len(interface.inputs), len(interface.outputs)
         for number, one in enumerate(self.operators):
-            names = _labels(one.operator, number, len(one.results))
+            labels = _labels(one.operator, number, len(one.results))
+            names = self._names[number][1] or labels
             interface.inputs += [Value(name=name) for name in names]
-        interface.outputs += [
-            Value(name=f"operand.{number}") for number in range(self._count - outputs)
-        ]
+        interface.outputs += [Value(name=name) for name in self._operands]
         interface.cut = Cut(
             inputs=inputs, outputs=tuple(range(outputs)), operators=tuple(self.operators)
         )

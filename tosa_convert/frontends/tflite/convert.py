@@ -22,6 +22,7 @@ from tosa_convert.frontends.tflite.read import (
     operator_name,
     reached,
     read_tflite,
+    with_first_subgraph,
 )
 from tosa_convert.graph.model import counted
 from tosa_convert.io.files import map_file
@@ -49,7 +50,14 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
 
 def _interface(path: Path, request: Request, folder: Path) -> Interface:
     """Lower the model in a file, and return what `lower_file` returns."""
-    model = read_tflite(map_file(path), request.func)
+    data = map_file(path)
+    model = read_tflite(data, request.func)
+    runs = ""
+    if model.subgraph:
+        swapped = with_first_subgraph(data, model.subgraph)
+        if not request.partial:  # Parts are made of the model, of which the names are known.
+            runs = path.name
+            (folder / runs).write_bytes(swapped)
     remarks = []
     if model.other_signatures and not request.func:
         names = ", ".join(map(repr, model.other_signatures))
@@ -67,6 +75,7 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
         ],
         not_lowered=list(found.problems),
         remarks=remarks,
+        model=runs,
         operators=model.operator_making(),
         kinds=model.kinds(),
     )

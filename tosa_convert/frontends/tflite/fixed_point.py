@@ -145,8 +145,8 @@ def quotients(x: _Int, by: int, scale: tuple[int, int]) -> _Int:
         return np.zeros_like(x)
     x, by = (-x, -by) if by < 0 else (x, by)
     zeros = 32 - by.bit_length()
-    half = np.int64((by << zeros) >> 1)
-    inverse = np.int64(_START) + _product(half, _SLOPE, 31)
+    half = np.array((by << zeros) >> 1, np.int64)
+    inverse = _START + _product(half, _SLOPE, 31)
     for _ in range(3):
         rest = (1 << 29) - _product(half, inverse, 31)
         inverse = inverse + _shifted_left(_product(inverse, rest, 31), 2, 31)
@@ -156,4 +156,4 @@ def quotients(x: _Int, by: int, scale: tuple[int, int]) -> _Int:
     once = _product(_product(x << headroom, inverse, 31), scale[0], 31)
     places = (31 - zeros) + headroom - scale[1]
     size = (np.abs(once) + (np.int64(1) << np.maximum(places, 1) >> 1)) >> np.maximum(places, 0)
-    return np.sign(once) * size
+    return np.asarray(np.sign(once) * size)

@@ -19,8 +19,10 @@ from tosa_convert.frontends.lowering.scope import (
     Data,
     NotLowered,
     Scope,
+    carrier,
     constant,
     is_float,
+    refuse_empty,
     whole_data,
 )
 from tosa_convert.frontends.tflite.read import Operator, Tensor, TfliteFile
@@ -44,18 +46,35 @@ def element_of(tensor: Tensor) -> np.dtype[Any]:
     if is_shifted(tensor) or tensor.dtype == "int4":
         return _INT8
     if tensor.dtype == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
+        return carrier("bfloat16")
     try:
         return np.dtype(tensor.dtype)
     except TypeError:
-        raise NotLowered(f"TOSA does not have the element type {tensor.dtype or 'of its tensor'}")
+        what = tensor.dtype or "of its tensor"
+        raise NotLowered(f"TOSA does not have the element type {what}") from None
 
 
 def zero_of(tensor: Tensor) -> int:
     """Return the zero point of a tensor as it is held."""
     return tensor.zero_point - (_HALF if is_shifted(tensor) else 0)
+
+
+def raw_of(tensor: Tensor) -> np.dtype[Any]:
+    """Return the element type that a tensor has in TFLite."""
+    return _UINT8 if tensor.dtype == "uint8" else element_of(tensor)
+
+
+def argument(s: Scope, name: str, tensor: Tensor, shape: tuple[int, ...]) -> Array:
+    """Add an argument of the program for a tensor."""
+    refuse_empty(shape)
+    dtype = raw_of(tensor)
+    value = s.builder.input(name, carrier(dtype), shape)
+    return as_held(s, Array(dtype, shape, None, value), tensor)
+
+
+def plain_of(s: Scope, a: Array, tensor: Tensor) -> Array:
+    """Return an array with the numbers that its tensor has in TFLite."""
+    return _moved(s, a, _UINT8) if is_shifted(tensor) and a.dtype == _INT8 else a
 
 
 def as_held(s: Scope, a: Array, tensor: Tensor) -> Array:
@@ -85,7 +104,10 @@ class Stop(Exception):
 
 
 class Walks(Protocol):
-    """What goes through the subgraphs of a model, as rules see it. variables: those declared, by name."""
+    """What goes through the subgraphs of a model, as rules see it.
+
+    variables: those that are declared, by name.
+    """
 
     variables: dict[str, Any]
 
@@ -142,8 +164,7 @@ class Node:
 
     def plain(self, index: int) -> Array:
         """Return an operand with the numbers that it has in TFLite."""
-        a, tensor = self.array(index), self.tensor(index)
-        return _moved(self.scope, a, _UINT8) if is_shifted(tensor) and a.dtype == _INT8 else a
+        return plain_of(self.scope, self.array(index), self.tensor(index))
 
     def like(self, index: int, other: int = 0) -> Array:
         """Return an operand as another one is held."""
@@ -229,9 +250,7 @@ class Node:
         if self.result.scale:
             zero, scale = self.result_zero, self.result_scale
             limits = np.iinfo(made.dtype)
-            ends = [
-                None if n is None else rounded(single(n / scale)) + zero for n in (low, high)
-            ]
+            ends = [None if n is None else rounded(single(n / scale)) + zero for n in (low, high)]
             least, most = (
                 outer if end is None else min(max(end, int(limits.min)), int(limits.max))
                 for outer, end in zip((int(limits.min), int(limits.max)), ends, strict=True)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.builder import Builder
+from tosa_convert.builder.values import Value as ProgramValue
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.lowering.cut import Cutter
 from tosa_convert.frontends.lowering.open_sizes import (
@@ -18,6 +19,7 @@ from tosa_convert.frontends.lowering.open_sizes import (
     trial_sizes,
 )
 from tosa_convert.frontends.lowering.scope import (
+    BOOL,
     Array,
     NotLowered,
     Scope,
@@ -26,7 +28,7 @@ from tosa_convert.frontends.lowering.scope import (
 )
 from tosa_convert.frontends.process.request import NotLowered as Left
 from tosa_convert.frontends.read_result import with_own_outputs
-from tosa_convert.frontends.tflite.node import as_held, element_of, is_shifted
+from tosa_convert.frontends.tflite.node import argument, plain_of
 from tosa_convert.frontends.tflite.read import DamagedError, Tensor, TfliteFile
 from tosa_convert.frontends.tflite.walk import Decision, Walk
 from tosa_convert.graph.model import Graph
@@ -59,8 +61,7 @@ def lower_model(
     """
     sizes: dict[int, list[Any]] = {
         number: [
-            None if size < 0 else size
-            for size in shapes.get(number, model.tensors[number].shape)
+            None if size < 0 else size for size in shapes.get(number, model.tensors[number].shape)
         ]
         for number in model.inputs
     }
@@ -123,12 +124,12 @@ def _lower(
     for number in model.inputs:
         tensor = model.tensors[number]
         try:
-            given.append(_argument(scope, tensor, tuple(sizes[number])))
+            if tensor.is_state:
+                given.append(Array(BOOL, ()))  # What takes it is refused by its name.
+                continue
+            given.append(argument(scope, tensor.name, tensor, tuple(sizes[number])))
         except NotLowered as problem:
-            name = model.input_name(number)
-            problems.append(
-                Left(operator="an input", where=name, reason=problem.reason, hint=problem.advice)
-            )
+            problems.append(_left("an input", model.input_name(number), problem))
     if not model.outputs:
         raise DamagedError("the TFLite file has no outputs")
     if problems:
@@ -146,24 +147,11 @@ def _lower(
     for number, a in zip(model.outputs, results, strict=True):
         tensor = model.tensors[number]
         try:
-            if not a.is_lowered:
-                raise DamagedError(f'nothing makes the output "{tensor.name}"')
-            if a.parts is not None:
-                carrier(np.complex64)
-            refuse_empty(a.shape)
-            values.append(scope.whole(_unheld(scope, a, tensor)))
+            values.append(_returned(scope, a, tensor))
         except NotLowered as problem:
-            problems.append(
-                Left(
-                    operator="a result",
-                    where=tensor.name,
-                    reason=problem.reason,
-                    hint=problem.advice,
-                )
-            )
+            problems.append(_left("a result", tensor.name, problem))
         except TosaConvertError as error:
-            reason = error.findings[0].message
-            problems.append(Left(operator="a result", where=tensor.name, reason=reason))
+            problems.append(_left("a result", tensor.name, NotLowered(error.findings[0].message)))
     if problems:
         return Lowered(None, problems)
     if cutter is not None:
@@ -174,16 +162,16 @@ def _lower(
     return Lowered(with_own_outputs(builder.graph()), [], walk.decisions)
 
 
-def _argument(scope: Scope, tensor: Tensor, shape: tuple[int, ...]) -> Array:
-    """Return the array of an input."""
-    refuse_empty(shape)
-    dtype = np.dtype(np.uint8) if tensor.dtype == "uint8" else element_of(tensor)
-    value = scope.builder.input(tensor.name, carrier(dtype), shape)
-    return as_held(scope, Array(dtype, shape, None, value), tensor)
+def _left(operator: str, where: str, problem: NotLowered) -> Left:
+    """Return the row of a value of the model that TOSA does not have."""
+    return Left(operator=operator, where=where, reason=problem.reason, hint=problem.advice)
 
 
-def _unheld(scope: Scope, a: Array, tensor: Tensor) -> Array:
-    """Return a result with the numbers that it has in TFLite."""
-    if not is_shifted(tensor):
-        return a
-    return as_held(scope, a, Tensor(tensor.name, "uint8", tensor.shape, tensor.data))
+def _returned(scope: Scope, a: Array, tensor: Tensor) -> ProgramValue:
+    """Return what the program returns for an output."""
+    if not a.is_lowered:
+        raise DamagedError(f'nothing makes the output "{tensor.name}"')
+    if a.parts is not None:
+        carrier(np.complex64)
+    refuse_empty(a.shape)
+    return scope.whole(plain_of(scope, a, tensor))

@@ -1,4 +1,4 @@
-"""Facts of a TFLite file that its converter does not keep: signatures, operators by tensor, metadata.
+"""Reads TFLite files: subgraphs, tensors, operators with their options, and signatures.
 
 The fields are those of TensorFlow's schema (tensorflow/compiler/mlir/lite/schema/schema.fbs), by their
 position in their table.
@@ -43,8 +43,8 @@ class Tensor:
     """shape: its sizes, -1 where they are dynamic. data: of a constant; else empty.
 
     scale, zero_point: of a quantised tensor; 0.0 if it is not, or has several scales.
-    scales: all of them, along an axis. is_variable: whether it keeps its elements from one call to the next.
-    is_sparse: whether the data are only some of its elements.
+    scales: all of them, along an axis. is_sparse: whether the data are only some of its elements.
+    is_variable: whether it keeps its elements from one call to the next.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Tensor:
 
     @property
     def is_state(self) -> bool:
-        """Return whether it outlives a call: it is one of the converter's values in no program."""
+        """Return whether it outlives a call: no operator makes it."""
         return self.is_variable or self.dtype == "resource"
 
     @property
@@ -80,7 +80,8 @@ class Operator:
     """One operator.
 
     code: of the built-in operator. index: its position. options: their table, if it has one.
-    custom, custom_options: its name, and its options, if it is not built in. intermediates: tensors that only have a quantisation.
+    custom, custom_options: its name, and its options, if it is not built in.
+    intermediates: tensors that only have a quantisation.
     """
 
     code: int
@@ -183,6 +184,37 @@ def reached(model: TfliteFile) -> list[TfliteFile]:
                     found[number] = model.read_subgraph(number)
                     waiting.append(found[number])
     return list(found.values())
+
+
+def with_first_subgraph(data: bytes | memoryview, number: int) -> bytes:
+    """Return a model's bytes with a subgraph as the first one, and without signatures.
+
+    The two change places. TFLite's interpreter runs the first one.
+    """
+    root = root_table(data)
+    codes = [max(row.number(0, "b"), row.number(3, "i")) for row in root.tables(1)]
+    for graph in root.tables(2):
+        for row in graph.tables(3):
+            name, options = operator_name(codes[row.number(0, "I")]), row.table(4)
+            called = [options.number(at, "i") for at in _CALLED.get(name, ())] if options else []
+            if {0, number} & set(called):
+                message = f"{name} calls the subgraph of this signature, or that of the first one"
+                hint = "export the model with this signature alone"
+                raise fail("option-conflict", "--func", message, hint)
+    changed = bytearray(data)
+    start, _ = root.vector(2)
+    places = start, start + 4 * number
+    targets = [place + struct.unpack_from("<I", data, place)[0] for place in places]
+    try:
+        for place, target in zip(places, reversed(targets), strict=True):
+            # An offset counts from where it is stored.
+            struct.pack_into("<I", changed, place, target - place)
+    except struct.error:
+        raise DamagedError("the TFLite file has its subgraphs inside of their list") from None
+    start, length = root.vector(7)
+    if length:
+        struct.pack_into("<I", changed, start - 4, 0)
+    return bytes(changed)
 
 
 def read_tflite(data: bytes | memoryview, signature: str = "") -> TfliteFile:

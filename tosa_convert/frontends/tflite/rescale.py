@@ -16,6 +16,8 @@ Integers = npt.NDArray[np.int64]
 
 #: Multiplies by 1.
 ONE: Final[Scale] = (1 << 30, 30)
+#: Up to this shift RESCALE rounds once in either way.
+_MOST_ONCE: Final = 31
 #: As many operands as `shifted` and its callers try to find out whether fewer operators do.
 _BYTES: Final = 256
 
@@ -49,12 +51,13 @@ def rescaled(
         zeros["input_zp"] = np.array([given], x.dtype)
     if zero:
         zeros["output_zp"] = np.array([zero], target)
+    is_single = is_once or is_narrow or shifts.max() <= _MOST_ONCE
     made = s.builder.rescale(
         s.value(x),
         multipliers.astype(np.int16 if is_narrow else np.int32),
         shifts.astype(np.int8),
         scale32=not is_narrow,
-        rounding_mode="SINGLE_ROUND" if is_once or is_narrow else "DOUBLE_ROUND",
+        rounding_mode="SINGLE_ROUND" if is_single else "DOUBLE_ROUND",
         per_channel=len(rows) > 1,
         dtype=carrier(target),
         **zeros,
@@ -62,9 +65,7 @@ def rescaled(
     return Array(target, x.shape, None, made)
 
 
-def multiplied(
-    x: Integers, multiplier: Any, shift: Any, is_once: bool = False
-) -> Integers:
+def multiplied(x: Integers, multiplier: Any, shift: Any, is_once: bool = False) -> Integers:
     """Multiply integers as RESCALE does.
 
     Example:
@@ -78,9 +79,7 @@ def multiplied(
     return found
 
 
-def shifted(
-    s: Scope, x: Array, zero: int, left: int, scale: float, is_near: bool = False
-) -> Array:
+def shifted(s: Scope, x: Array, zero: int, left: int, scale: float, is_near: bool = False) -> Array:
     """Return integers less their zero point, shifted to the left, times a scale below 1, as INT32.
 
     is_near: what is rounded once will do.
@@ -143,7 +142,7 @@ def is_near_sum(
                 parts.append(multiplied(number << left, multiplier, shift))
         total = parts[0][:, None] + sign * parts[1][None]
         found.append(multiplied(total, *result))
-    return bool(np.array_equal(*found))
+    return bool(np.array_equal(found[0], found[1]))
 
 
 def gathered(s: Scope, index: Array, table: Array) -> Array:

@@ -15,6 +15,7 @@ from tosa_convert.frontends.tflite.rules import (
     quantized,
     recurrent,
     reductions,
+    spectral,
     tables,
     windows,
 )
@@ -30,8 +31,11 @@ RULES: Final[dict[str, Rule]] = {
     **products.RULES,
     **recurrent.RULES,
     **reductions.RULES,
+    **spectral.RULES,
     **windows.RULES,
 }
+#: Operators that take complex numbers.
+OF_SPECTRA: Final = frozenset(("REAL", "IMAG", "COMPLEX_ABS"))
 #: Operators of known numbers whose results may be the same for several sizes, and differ for others.
 DECIDING: Final = frozenset(
     (

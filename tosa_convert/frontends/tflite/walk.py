@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -12,8 +13,18 @@ import numpy as np
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.lowering.cut import Cutter
 from tosa_convert.frontends.lowering.scope import Array, Data, NotLowered, Scope, whole_data
-from tosa_convert.frontends.process.request import CutOperator, NotLowered as Left
-from tosa_convert.frontends.tflite.node import Node, Stop, as_held, element_of, is_shifted
+from tosa_convert.frontends.process.request import CutOperator
+from tosa_convert.frontends.process.request import NotLowered as Left
+from tosa_convert.frontends.tflite.node import (
+    Node,
+    Stop,
+    argument,
+    as_held,
+    element_of,
+    is_shifted,
+    plain_of,
+    raw_of,
+)
 from tosa_convert.frontends.tflite.read import (
     DamagedError,
     Operator,
@@ -22,15 +33,16 @@ from tosa_convert.frontends.tflite.read import (
     operator_name,
 )
 from tosa_convert.frontends.tflite.rules.custom import custom
-from tosa_convert.frontends.tflite.table import DECIDING, RULES
-from tosa_convert.frontends.tflite.unlowered import COMPILED, GIVE_ORIGINAL
-from tosa_convert.frontends.unlowered import place_text
+from tosa_convert.frontends.tflite.table import DECIDING, OF_SPECTRA, RULES
+from tosa_convert.frontends.tflite.unlowered import refusal_of_unmade
+from tosa_convert.frontends.unlowered import advice, place_text
 from tosa_convert.io.flatbuffer_tables import FlatbufferError
 from tosa_convert.records import NamedTuple, replace
 
 #: Calls of subgraphs inside of one another; TFLite models have few.
 _DEEPEST: Final = 32
 _REPORT: Final = "if TFLite runs the model, please report it"
+_PARTS: Final = "take the real and imaginary parts"
 _INSIDE: Final = "it is inside a loop or a branch, out of which nothing can be cut"
 
 
@@ -73,7 +85,9 @@ class Walk:
                 self._operator(scope, part, operator, values)
         finally:
             self._depth -= 1
-        return [self._read(part, one, values) or _unknown(part.tensors[one]) for one in part.outputs]
+        return [
+            self._read(part, one, values) or _unknown(part.tensors[one]) for one in part.outputs
+        ]
 
     def decide(self, operator: str, operands: bytes) -> None:
         """Note that an operator compares known numbers; where they differ, so may the program."""
@@ -136,10 +150,13 @@ class Walk:
         rule = custom if operator.custom else RULES.get(kind)
         given: list[Array | None] = []
         for number in operator.inputs:
-            value = None if number < 0 else self._read(part, number, values)
+            if number < 0 or part.tensors[number].is_state:
+                given.append(None)
+                continue
+            value = self._read(part, number, values)
             if value is not None and not value.is_lowered:
                 return []
-            if value is None and number >= 0 and not part.tensors[number].is_state:
+            if value is None:
                 maker = _maker(part, number)
                 if maker is None:
                     _refuse_unmade(operator, part.tensors[number])
@@ -152,6 +169,8 @@ class Walk:
             given.append(value)
         if rule is None:
             raise NotLowered("")
+        if kind not in OF_SPECTRA and any(a is not None and a.parts for a in given):
+            raise NotLowered("TOSA does not have complex numbers", _PARTS)
         node = Node(
             scope,
             kind,
@@ -210,7 +229,17 @@ class Walk:
                 words = f"it cannot be cut out: {problem.reason}"
                 left = replace(left, reason=f"{reason}; {words}" if reason else words)
         self.problems.append(left)
-        return []
+        return self._stand_ins(scope, part, operator) if is_main else []
+
+    def _stand_ins(self, scope: Scope, part: TfliteFile, operator: Operator) -> list[Array]:
+        """Return arguments for the results of an operator, so that what follows it is tried, too."""
+        made = []
+        with suppress(NotLowered, TosaConvertError):
+            for place, number in enumerate(operator.outputs):
+                tensor = part.tensors[number]
+                name = f"unlowered.{operator.index}.{place}"
+                made.append(argument(scope, name, tensor, tensor.shape))
+        return made
 
     def _cut(
         self,
@@ -226,22 +255,29 @@ class Walk:
             tensor = None if number < 0 else part.tensors[number]
             if tensor is not None and tensor.is_state:
                 raise NotLowered("it has a state")
-            given.append(None if tensor is None else self._read(part, number, values))
+            value = None if tensor is None else self._read(part, number, values)
+            if tensor is not None and value is None:
+                raise NotLowered(f'nothing makes "{tensor.name}"')
+            given.append(value)
         results = [part.tensors[one] for one in operator.outputs if not part.tensors[one].is_state]
-        types = [(_raw(one), one.shape) for one in results]
+        types = [(raw_of(one), one.shape) for one in results]
         row = CutOperator(
             operator=left.operator,
             where=left.where,
             results=tuple(range(len(results))),
             attributes={"index": operator.index},
             reason=left.reason,
-            hint=left.hint,
+            hint=left.hint or advice("tflite", left.operator),
         )
         raw = [
-            None if a is None else _unheld(scope, a, part.tensors[number])
+            None if a is None else plain_of(scope, a, part.tensors[number])
             for a, number in zip(given, operator.inputs, strict=True)
         ]
-        made = self.cutter.cut(scope, raw, row, types)
+        named = (
+            [part.tensors[one].name if one >= 0 else "" for one in operator.inputs],
+            [part.output_name(one) for one in operator.outputs if not part.tensors[one].is_state],
+        )
+        made = self.cutter.cut(scope, raw, row, types, named)
         return [as_held(scope, a, one) for a, one in zip(made, results, strict=True)]
 
 
@@ -252,7 +288,7 @@ def location(name: str, file: str) -> str:
 
 
 def constant_of(tensor: Tensor) -> Array:
-    """Return the elements of a constant as they are held; they are views of the file where they can be."""
+    """Return the elements of a constant as they are held: views of the file where they can be."""
     dtype = element_of(tensor)
     if tensor.is_sparse:
         raise NotLowered(f'the constant "{tensor.name}" is stored as a sparse one', "densify it")
@@ -260,7 +296,7 @@ def constant_of(tensor: Tensor) -> Array:
     if tensor.dtype == "int4":
         data: Data = unpacked(np.frombuffer(tensor.data, np.uint8))[:count]
     else:
-        data = np.frombuffer(tensor.data, _raw(tensor))
+        data = np.frombuffer(tensor.data, raw_of(tensor))
     if is_shifted(tensor):
         data = (data.astype(np.int16) - 128).astype(np.int8)
     return Array(dtype, tensor.shape, data.reshape(tensor.shape))
@@ -274,19 +310,7 @@ def unpacked(pairs: Data) -> Data:
         array([ 1, -1], dtype=int8)
     """
     both = np.stack([pairs << 4, pairs & 0xF0], -1).reshape(-1).view(np.int8)
-    return both >> 4
-
-
-def _raw(tensor: Tensor) -> np.dtype[Any]:
-    """Return the element type that a tensor has in the file."""
-    return np.dtype(np.uint8) if tensor.dtype == "uint8" else element_of(tensor)
-
-
-def _unheld(scope: Scope, a: Array, tensor: Tensor) -> Array:
-    """Return an array with the numbers that it has in TFLite."""
-    if not is_shifted(tensor):
-        return a
-    return as_held(scope, a, Tensor(tensor.name, "uint8", tensor.shape, tensor.data))
+    return np.asarray(both >> 4)
 
 
 def _unknown(tensor: Tensor) -> Array:
@@ -303,5 +327,4 @@ def _refuse_unmade(operator: Operator, tensor: Tensor) -> None:
     """Refuse a tensor without data that nothing makes, such as scratch of custom operators."""
     if not operator.custom:
         raise ValueError("an operand is made by nothing")
-    reason = f'it takes "{tensor.name}", which has no data and which nothing makes'
-    raise NotLowered(reason, GIVE_ORIGINAL if operator.custom == COMPILED else "")
+    raise NotLowered(*refusal_of_unmade(operator, tensor.name))

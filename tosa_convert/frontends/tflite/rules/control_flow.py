@@ -17,9 +17,7 @@ from tosa_convert.frontends.tflite.node import Node, Rule, Stop, as_held, elemen
 from tosa_convert.frontends.tflite.read import Tensor, TfliteFile, operator_name
 
 #: Types that variables hold.
-_HELD: Final = (
-    *("float32", "float16", "bool", "uint8", "uint16", "int8", "int16", "int32"),
-)
+_HELD: Final = (*("float32", "float16", "bool", "uint8", "uint16", "int8", "int16", "int32"),)
 _ELSEWHERE: Final = "give it a constant as its initial value, in a subgraph that does nothing else"
 
 
@@ -37,8 +35,7 @@ def _given(s: Scope, part: TfliteFile, arrays: Sequence[Array]) -> list[Array]:
     if len(part.inputs) != len(arrays):
         raise ValueError("inputs")
     return [
-        as_held(s, a, part.tensors[number])
-        for a, number in zip(arrays, part.inputs, strict=True)
+        as_held(s, a, part.tensors[number]) for a, number in zip(arrays, part.inputs, strict=True)
     ]
 
 
@@ -70,6 +67,10 @@ def _if(n: Node) -> Sequence[Array]:
     return control_flow.cond(n.scope, flag, [branch(one) for one in parts], operands)
 
 
+def _call(n: Node) -> Sequence[Array]:
+    return _results(n, n.scope, _part(n, 0), n.arrays)
+
+
 def _while(n: Node) -> Sequence[Array]:
     condition, body = _part(n, 0), _part(n, 1)
 
@@ -88,9 +89,7 @@ def _while(n: Node) -> Sequence[Array]:
                 raise NotLowered("a value has another shape after a round than before")
         return made
 
-    state = [
-        as_held(n.scope, a, tensor) for a, tensor in zip(n.arrays, n.results, strict=True)
-    ]
+    state = [as_held(n.scope, a, tensor) for a, tensor in zip(n.arrays, n.results, strict=True)]
     return control_flow.while_loop(n.scope, state, [], goes_on, step, {})
 
 
@@ -167,6 +166,7 @@ def _nothing(n: Node) -> None:
 
 
 RULES: Final[dict[str, Rule]] = {
+    "CALL": _call,
     "IF": _if,
     "WHILE": _while,
     "VAR_HANDLE": _nothing,

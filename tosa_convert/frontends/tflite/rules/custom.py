@@ -13,7 +13,9 @@ def custom(n: Node) -> list[Array]:
     """Keep an operator, whose operands have the numbers that they have in TFLite."""
     s = n.scope
     if any(size < 0 for one in n.results for size in one.shape):
-        raise NotLowered("the sizes of its results are not known", "make the model with fixed sizes")
+        raise NotLowered(
+            "the sizes of its results are not known", "make the model with fixed sizes"
+        )
     values = [s.whole(n.plain(index)) for index in range(len(n.given)) if n.has(index)]
     types = [(one.dtype if one.dtype == "uint8" else element_of(one), one) for one in n.results]
     made = s.builder.custom(

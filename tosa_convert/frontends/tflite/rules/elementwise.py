@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import activations, arithmetic, functions
+from tosa_convert.frontends.lowering import activations, arithmetic, functions, layout
 from tosa_convert.frontends.lowering.arithmetic import computed, divided
 from tosa_convert.frontends.lowering.conversion import bitcast, converted
+from tosa_convert.frontends.lowering.reductions import by_operator
 from tosa_convert.frontends.lowering.scope import (
+    FLOAT32,
     INT32,
     Array,
     NotLowered,
@@ -194,6 +196,17 @@ def _right_shift(n: Node) -> Array:
 # -- conversions -----------------------------------------------------------------------------------
 
 
+def _buckets(n: Node) -> Array:
+    """Count the boundaries that are not above each element."""
+    s, x, options = n.scope, n.array(0), n.operator.options
+    bounds = [] if options is None else options.numbers(0, "f")
+    if not bounds:
+        return Array(INT32, x.shape, np.zeros((1,) * x.rank, np.int32))
+    each = layout.reshape(s, converted(s, x, FLOAT32), (*x.shape, 1))
+    is_above = s.greater_equal(each, constant(np.array(bounds, np.float32)))
+    return by_operator(s, s.cast(is_above, INT32), (x.rank,), "reduce_sum")
+
+
 def _cast(n: Node) -> Array:
     """Round to zero, within the limits of the type; NaN becomes the largest number."""
     s, x, target = n.scope, n.plain(0), np.dtype(n.result.dtype)
@@ -268,6 +281,7 @@ RULES: Final[dict[str, Rule]] = {
     "ADD_N": _sum_of_many,
     "ATAN2": in_fp32(functions.atan2),
     "BITCAST": _bitcast,
+    "BUCKETIZE": _buckets,
     "BITWISE_XOR": elementwise(lambda s, x, y: arithmetic.bitwise(s, x, y, "xor")),
     "CAST": _cast,
     "CEIL": operator("ceil"),

@@ -8,10 +8,12 @@ between its integers in floating point.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.tflite.node import Rule
+from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
+from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
 from tosa_convert.frontends.tflite.rules.by_builder import Given, by_builder
 from tosa_convert.frontends.tflite.rules.lstm_cell import FloatCell, LstmCell
 from tosa_convert.frontends.tflite.rules.lstm_integer import (
@@ -29,8 +31,6 @@ from tosa_convert.frontends.tflite.rules.sequences import (
     run_steps,
     sequence_of,
 )
-from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
-from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
 from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
@@ -166,7 +166,9 @@ def _checked(
     types = {tensor.dtype for tensor in tensors.values()}
     if x.dtype == "float32" and types == {"float32"}:
         if not found.activation:
-            raise NotLowered("its activation is NONE, for which TFLite's kernel leaves other numbers")
+            raise NotLowered(
+                "its activation is NONE, for which TFLite's kernel leaves other numbers"
+            )
         return found if is_activation(found.activation) else None
     if x.dtype == "float32":
         raise NotLowered(*HYBRID)

@@ -6,17 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
+from tosa_convert.frontends.tflite.read import Tensor, TfliteFile
+from tosa_convert.frontends.tflite.rules.by_builder import between, sizes_of
+from tosa_convert.frontends.tflite.rules.lstm_cell import LstmCell
+from tosa_convert.frontends.tflite.rules.normalization import high_product, inverse_root
 from tosa_convert.frontends.tflite.scales import (
     RANGES,
     Scale,
     rescale_of,
     single,
 )
-from tosa_convert.frontends.tflite.rules.by_builder import between, sizes_of
-from tosa_convert.frontends.tflite.rules.lstm_cell import LstmCell
-from tosa_convert.frontends.tflite.rules.normalization import high_product, inverse_root
-from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
-from tosa_convert.frontends.tflite.read import Tensor, TfliteFile
 from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:

@@ -64,7 +64,9 @@ def _squeeze(n: Node) -> Array:
     a = n.array(0)
     options = n.operator.options
     given = [] if options is None else options.integers(0)
-    axes = {place(axis, a.rank) for axis in given} or {k for k, size in enumerate(a.shape) if size == 1}
+    axes = {place(axis, a.rank) for axis in given} or {
+        k for k, size in enumerate(a.shape) if size == 1
+    }
     if any(a.shape[axis] != 1 for axis in axes):
         raise ValueError("sizes")
     return reshaped(n, a, [size for axis, size in enumerate(a.shape) if axis not in axes])
@@ -237,7 +239,7 @@ def _split(n: Node) -> list[Array]:
 
 
 def _split_by_sizes(n: Node) -> list[Array]:
-    """One of the parts may be what the others leave."""
+    """Split into parts of the given sizes, one of which may be what the others leave."""
     a, sizes = n.array(0), n.ints(1)
     axis = place(n.ints(2)[0], a.rank)
     if sizes.count(-1) == 1:
@@ -318,8 +320,10 @@ def _taken(n: Node, a: Array, axes: Sequence[tuple[int, int, int]]) -> Array:
         starts[axis], stops[axis] = start, start + (count - 1) * steps[axis] + 1
         if not count:
             stops[axis] = start
-    return a if stops == list(a.shape) and not any(starts) and max(steps) == 1 else layout.cut(
-        s, a, starts, stops, steps
+    return (
+        a
+        if stops == list(a.shape) and not any(starts) and max(steps) == 1
+        else layout.cut(s, a, starts, stops, steps)
     )
 
 
@@ -412,7 +416,9 @@ def _diagonal(n: Node) -> Array:
     size = diagonal.shape[-1]
     if size > 1 << 14:
         raise ValueError("a matrix without end")
-    is_diagonal = constant(np.eye(size, dtype=bool).reshape((1,) * (diagonal.rank - 1) + (size, size)))
+    is_diagonal = constant(
+        np.eye(size, dtype=bool).reshape((1,) * (diagonal.rank - 1) + (size, size))
+    )
     if len(n.given) == 2:
         others = n.array(0)
         if others.shape[-2:] != (size, size):
@@ -542,9 +548,7 @@ def _dynamic_update_slice(n: Node) -> Array:
     grid = np.indices(part.shape).reshape(a.rank, -1)
     offset = (steps[:, None] * grid).sum(0).astype(np.int32)
     places = s.add(begin, constant(offset))
-    table, rows = (
-        as_rows(s, layout.reshape(s, one, (one.size, 1))) for one in (a, part)
-    )
+    table, rows = (as_rows(s, layout.reshape(s, one, (one.size, 1))) for one in (a, part))
     made = write_rows(s, table, places, rows)
     return from_rows(s, layout.reshape(s, made, a.shape), a.dtype)
 

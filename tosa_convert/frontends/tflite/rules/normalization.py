@@ -1,8 +1,8 @@
 """Operators that divide by a norm or a sum of the elements.
 
-SOFTMAX and L2_NORMALIZATION have the integers of TFLite's kernels, which find quotients by Newton's steps
-in fixed point. LOG_SOFTMAX has FP32: by experiment, TFLite's kernel rounds the exact function. A result
-in the middle of two steps can be the other one.
+SOFTMAX and L2_NORMALIZATION have the integers of TFLite's kernels, which find quotients by Newton's
+steps in fixed point. LOG_SOFTMAX has FP32: by experiment, TFLite's kernel rounds the exact function. A
+result in the middle of two steps can be the other one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,14 @@ from tosa_convert.frontends.lowering.scope import (
 )
 from tosa_convert.frontends.tflite import fixed_point
 from tosa_convert.frontends.tflite.node import Node, Rule
-from tosa_convert.frontends.tflite.rescale import ONE, gathered, rescaled
+from tosa_convert.frontends.tflite.rescale import ONE, rescaled
 from tosa_convert.frontends.tflite.rules.quantized import either
-from tosa_convert.frontends.tflite.rules.tables import interpolated, interpolation_table
+from tosa_convert.frontends.tflite.rules.tables import (
+    FRACTION,
+    INTERVALS,
+    interpolated,
+    interpolation_table,
+)
 from tosa_convert.frontends.tflite.scales import RANGES, rescale_of, single
 
 if TYPE_CHECKING:
@@ -91,13 +96,10 @@ def _quantised_softmax(n: Node) -> Array:
 def _of_8_bits(n: Node, x: Array) -> Array:
     """Look up exponentials, and multiply by the reciprocal of their sum."""
     s = n.scope
-    wide = s.cast(x, INT32)
-    lowest = s.sub(_last(s, wide, "reduce_max"), 255)
-    table = fixed_point.exponentials(n.real(0) * n.scale(0))
-    powers = gathered(s, s.sub(wide, lowest), constant(table))
-    shares = s.elementwise(
-        "arithmetic_right_shift", powers, fixed_point.SUM_BITS, round=True
-    )
+    most = rescaled(s, _last(s, x, "reduce_max"), ONE, INT32)
+    distance = s.sub(rescaled(s, x, ONE, INT32), most)
+    powers = _exponentials(s, distance, fixed_point.exponentials(n.real(0) * n.scale(0)))
+    shares = s.elementwise("arithmetic_right_shift", powers, fixed_point.SUM_BITS, round=True)
     total = _last(s, shares, "reduce_sum")
     zeros = s.elementwise("clz", total)
     half = s.elementwise("logical_left_shift", total, zeros)
@@ -118,22 +120,43 @@ def _of_8_bits(n: Node, x: Array) -> Array:
     return rescaled(s, made, ONE, x.dtype, zero=n.result_zero)
 
 
+def _exponentials(s: Scope, distance: Array, table: Any) -> Array:
+    """Look up 31 bits for each number from -255 to 0, in tables of int16 that have 10 or 11 of them."""
+    index = rescaled(s, distance, (1 << 30, 30 - FRACTION), np.int16)
+    total: Array | None = None
+    for place, bits in ((0, 10), (10, 10), (20, 11)):
+        part = (table >> place) & ((1 << bits) - 1)
+        entries = np.pad(part, (1, INTERVALS // 2), "edge").astype(np.int16)
+        found = Array(INT32, distance.shape, None, s.builder.table(s.value(index), entries))
+        if place < FRACTION:
+            found = s.elementwise("arithmetic_right_shift", found, FRACTION - place, round=False)
+        else:
+            found = s.elementwise("logical_left_shift", found, place - FRACTION)
+        total = found if total is None else s.add(total, found)
+    assert total is not None
+    return total
+
+
 def _high(s: Scope, x: Array, y: Array | int) -> Array:
     """Return the upper half of twice a product, rounded."""
     return s.elementwise("mul", x, y, shift=31)
 
 
+def _inverse_of_sum(x: Any) -> Any:
+    return 1 / (1 + x)
+
+
 def _of_16_bits(n: Node, x: Array) -> Array:
     """Interpolate exponentials, and the reciprocal of their sum."""
     s = n.scope
-    wide = s.cast(x, INT32)
+    wide = rescaled(s, x, ONE, INT32)
     distance = s.sub(wide, _last(s, wide, "reduce_max"))
     scale = rescale_of(single(n.scale(0) * n.real(0)) / (_FAR / _STEPS_OF_16))
     moved = s.add(rescaled(s, distance, scale, INT32), 32767)
     bounded = rescaled(s, moved, ONE, np.int16)
     unit = -1.0, 1.0
-    exponentials = interpolation_table(np.exp, -_FAR, 0.0, unit)
-    reciprocals = interpolation_table(lambda v: np.asarray(1 / (1 + v)), 0.0, 1.0, unit)
+    exponentials = interpolation_table(np.exp, -_FAR, 0.0, unit, np.float64)
+    reciprocals = interpolation_table(_inverse_of_sum, 0.0, 1.0, unit, np.float64)
     powers = interpolated(s, bounded, exponentials)
     total = _last(s, powers, "reduce_sum")
     zeros = s.elementwise("clz", total)
@@ -150,7 +173,10 @@ def _of_16_bits(n: Node, x: Array) -> Array:
 
 def _quantised_log_softmax(n: Node) -> Array:
     s, x = n.scope, n.array(0)
-    if n.result.dtype not in ("int8", "uint8") or (n.result_zero, n.result_scale) != (127, _LOG_SCALE):
+    if n.result.dtype not in ("int8", "uint8") or (n.result_zero, n.result_scale) != (
+        127,
+        _LOG_SCALE,
+    ):
         raise NotLowered("TFLite wants a result of 8 bits with the scale 1/16")
     wide = s.cast(x, INT32)
     steps = s.cast(s.sub(wide, _last(s, wide, "reduce_max")), FLOAT32)
@@ -238,7 +264,9 @@ def _local_response(n: Node) -> Array:
     places = np.arange(size)
     band: Any = np.abs(places[:, None] - places[None]) <= radius
     flat = layout.reshape(s, x, (1, x.size // size, size))
-    squares = s.apply("matmul", [s.mul(flat, flat), constant(band[None].astype(np.float32))], FLOAT32)
+    squares = s.apply(
+        "matmul", [s.mul(flat, flat), constant(band[None].astype(np.float32))], FLOAT32
+    )
     base = s.add(s.mul(squares, alpha), bias)
     factor = power(s, base, constant(np.float32(-beta)))
     return layout.reshape(s, s.mul(flat, factor), x.shape)

@@ -41,7 +41,11 @@ _FILTERS_OF_VOLUME: Final = (4, 3, 0, 1, 2)
 
 
 def padding_of(
-    code: int, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], gaps: Sequence[int]
+    code: int,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    gaps: Sequence[int],
 ) -> tuple[tuple[int, int], ...]:
     """Return what is added before and after each dimension; the windows of VALID may leave elements."""
     if code not in (_SAME, _VALID):
@@ -90,12 +94,8 @@ def at_result(
     is_wide = sums.dtype == _INT48
     if is_wide and is_exact:
         sums, is_wide = rescaled(s, sums, (1 << 14, 14), INT32, is_narrow=True), False
-    pairs: list[Scale] = [
-        narrow_rescale_of(one) if is_wide else rescale_of(one) for one in scales
-    ]
-    return rescaled(
-        s, sums, pairs, target, zero=n.result_zero, is_once=is_once, is_narrow=is_wide
-    )
+    pairs: list[Scale] = [narrow_rescale_of(one) if is_wide else rescale_of(one) for one in scales]
+    return rescaled(s, sums, pairs, target, zero=n.result_zero, is_once=is_once, is_narrow=is_wide)
 
 
 def _operands(n: Node, x: int, weights: int, bias: int) -> tuple[Array, Array, Array | None]:
@@ -155,7 +155,9 @@ def _convolution(n: Node) -> Array:
     groups, rest = divmod(x.shape[3], filters.shape[3])
     if rest:
         raise ValueError("channels")
-    sums = _convolved(n, x, filters, bias, Window(strides, pads, (1, 1), gaps, _zeros(n, 0, 1)), groups)
+    sums = _convolved(
+        n, x, filters, bias, Window(strides, pads, (1, 1), gaps, _zeros(n, 0, 1)), groups
+    )
     return _finished(n, sums, 0, 1, 2, 3)
 
 
@@ -213,10 +215,7 @@ def _transposed(n: Node) -> Array:
     sizes = n.ints(0)[1:3]
     strides = n.option(2), n.option(1)
     kernel, outputs = filters.shape[1:3], filters.shape[0]
-    before = [
-        pair[0]
-        for pair in padding_of(n.option(0, "b"), sizes, kernel, strides, (1, 1))
-    ]
+    before = [pair[0] for pair in padding_of(n.option(0, "b"), sizes, kernel, strides, (1, 1))]
     pads: list[int] = []
     for size, given, stride, own, low in zip(
         sizes, x.shape[1:3], strides, kernel, before, strict=True
@@ -254,7 +253,9 @@ def _bias(s: Scope, x: Array, bias: Array | None, count: int) -> Any:
 def wide_bias(s: Scope, bias: Array | None, count: int) -> Any:
     """Return a bias of INT48."""
     if bias is not None and bias.data is None:
-        raise NotLowered("its bias is computed, and TOSA has no computed INT48", "make it a constant")
+        raise NotLowered(
+            "its bias is computed, and TOSA has no computed INT48", "make it a constant"
+        )
     data = np.zeros(count, np.int64) if bias is None or bias.data is None else bias.data
     return s.builder.const(np.broadcast_to(data, (count,)).astype(np.int64), dtype="int48")
 
@@ -318,7 +319,9 @@ def _batch_matmul(n: Node) -> Array:
     matrices = []
     for value, is_adjoint in ((x, n.flag(0)), (y, n.flag(1))):
         sizes = value.shape[-2:]
-        whole = layout.broadcast_to(s, value, (*batch, *sizes)) if value.shape[:-2] != batch else value
+        whole = (
+            layout.broadcast_to(s, value, (*batch, *sizes)) if value.shape[:-2] != batch else value
+        )
         matrix = layout.reshape(s, whole, (count, *sizes))
         matrices.append(layout.transpose(s, matrix, (0, 2, 1)) if is_adjoint else matrix)
     rows, columns = matrices[0].shape[1], matrices[1].shape[2]
@@ -327,12 +330,8 @@ def _batch_matmul(n: Node) -> Array:
     if is_float(x.dtype):
         made = s.array(s.builder.matmul(left, right), x.dtype if x.dtype != np.float16 else FLOAT32)
         return layout.reshape(s, converted(s, made, x.dtype), shape)
-    zeros = {
-        name: np.array([n.zero(index)], x.dtype) for index, name in enumerate(("a_zp", "b_zp"))
-    }
-    sums = s.array(
-        s.builder.matmul(left, right, **zeros), _INT48 if x.dtype == _INT16 else INT32
-    )
+    zeros = (np.array([n.zero(index)], x.dtype) for index in (0, 1))
+    sums = s.array(s.builder.matmul(left, right, *zeros), _INT48 if x.dtype == _INT16 else INT32)
     if n.result.dtype == "int32":
         return layout.reshape(s, sums, shape)
     scale = single(n.scale(0) * n.scale(1)) / n.result_scale

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,9 +21,16 @@ from tosa_convert.frontends.lowering.scope import (
     is_float,
     is_unsigned,
 )
-from tosa_convert.frontends.tflite.node import Node, Rule
 from tosa_convert.frontends.tflite.fixed_point import quotients
-from tosa_convert.frontends.tflite.rescale import ONE, every, gathered, is_near_sum, rescaled, shifted
+from tosa_convert.frontends.tflite.node import Node, Rule
+from tosa_convert.frontends.tflite.rescale import (
+    ONE,
+    every,
+    gathered,
+    is_near_sum,
+    rescaled,
+    shifted,
+)
 from tosa_convert.frontends.tflite.rules import elementwise
 from tosa_convert.frontends.tflite.scales import RANGES, fixed_point, rescale_of, single
 
@@ -90,7 +97,7 @@ def _sum_of_powers(n: Node, name: str, powers: list[int]) -> Array:
     if 0 not in places or min(places) < 0:
         raise NotLowered("TFLite wants one operand with the scale of the result, which is larger")
     parts = [
-        halved(s, s.cast(one, INT32), by) if by else s.cast(one, INT32)
+        halved(s, rescaled(s, one, ONE, INT32), by) if by else rescaled(s, one, ONE, INT32)
         for one, by in zip(arrays, places, strict=True)
     ]
     return rescaled(s, s.elementwise(name, *parts), ONE, arrays[0].dtype)
@@ -131,8 +138,9 @@ def _squared_difference(n: Node) -> Array:
 
 def _extremum(name: str) -> Rule:
     def rule(n: Node) -> Array:
-        s, (x, y) = n.scope, n.pair()
-        return arithmetic.extremum(s, name, x, y)
+        s, arrays = n.scope, n.pair()
+        wide = (rescaled(s, one, ONE, INT32) for one in arrays)
+        return rescaled(s, s.elementwise(name, *wide), ONE, arrays[0].dtype)
 
     return rule
 
@@ -168,7 +176,7 @@ def _quotient(n: Node) -> Array:
     given, by = every(x.dtype, n.zero(0)), every(y.dtype, n.zero(1))
     rows = np.stack([quotients(given, int(one), fixed_point(scale)) for one in by], 1)
     table = np.clip(rows + n.result_zero, -128, 127).astype(np.int8)
-    places = s.add(s.mul(s.cast(x, INT32), 256), s.cast(y, INT32))
+    places = s.add(s.mul(rescaled(s, x, ONE, INT32), 256), rescaled(s, y, ONE, INT32))
     made = gathered(s, s.add(places, 128 * 257), constant(table.reshape(-1)))
     return n.activated(made, 0)
 
@@ -178,9 +186,7 @@ def _quotient(n: Node) -> Array:
 
 def at_result(n: Node, x: Array, scale: float) -> Array:
     """Return the first operand at the scale of the result, from which it has this quotient."""
-    return rescaled(
-        n.scope, x, rescale_of(scale), x.dtype, given=n.zero(0), zero=n.result_zero
-    )
+    return rescaled(n.scope, x, rescale_of(scale), x.dtype, given=n.zero(0), zero=n.result_zero)
 
 
 def _bounded(low: float, high: float | None) -> Rule:
@@ -230,7 +236,7 @@ def _quantized(n: Node) -> Array:
         return rescaled(s, x, scale, target, given=n.zero(0), zero=n.result_zero)
     refuse_result(n)
     zero = n.result_zero
-    dtype = np.dtype(np.int16 if result.dtype == "int16" else np.int8)
+    dtype: np.dtype[Any] = np.dtype(np.int16 if result.dtype == "int16" else np.int8)
     limits = np.iinfo(dtype)
     steps = s.mul(converted(s, x, FLOAT32), single(1 / n.result_scale))
     steps = arithmetic.clip(s, steps, float(limits.min - zero), float(limits.max - zero))
@@ -293,8 +299,5 @@ RULES: Final[dict[str, Rule]] = {
     "DEQUANTIZE": _dequantized,
     "SELECT": select,
     "SELECT_V2": select,
-    **{
-        name: either(_compared(name), elementwise.RULES[name])
-        for name in elementwise.COMPARISONS
-    },
+    **{name: either(_compared(name), elementwise.RULES[name]) for name in elementwise.COMPARISONS},
 }

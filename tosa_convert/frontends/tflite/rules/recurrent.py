@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.tflite.node import Rule
-from tosa_convert.frontends.tflite.scales import rescale_of, single
+from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
+from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
 from tosa_convert.frontends.tflite.rules.by_builder import Given, by_builder, sizes_of
 from tosa_convert.frontends.tflite.rules.sequences import (
     HYBRID,
@@ -23,8 +24,7 @@ from tosa_convert.frontends.tflite.rules.sequences import (
     run_steps,
     sequence_of,
 )
-from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
-from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
+from tosa_convert.frontends.tflite.scales import rescale_of, single
 from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:

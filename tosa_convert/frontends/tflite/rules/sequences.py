@@ -13,10 +13,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.frontends.tflite.scales import ACTIVATIONS
-from tosa_convert.frontends.tflite.rules.by_builder import between, sizes_of
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
+from tosa_convert.frontends.tflite.rules.by_builder import between, sizes_of
+from tosa_convert.frontends.tflite.scales import ACTIVATIONS
 from tosa_convert.graph.dtypes import INT16, DType, dtype
 from tosa_convert.records import dataclass
 

@@ -17,7 +17,14 @@ import numpy.typing as npt
 from tosa_convert.frontends.lowering import arithmetic
 from tosa_convert.frontends.lowering.scope import INT32, Array, NotLowered, Scope, constant
 from tosa_convert.frontends.tflite.node import Node, Rule
-from tosa_convert.frontends.tflite.rescale import Integers, every, gathered, multiplied, rescaled
+from tosa_convert.frontends.tflite.rescale import (
+    ONE,
+    Integers,
+    every,
+    gathered,
+    multiplied,
+    rescaled,
+)
 from tosa_convert.frontends.tflite.rules import elementwise
 from tosa_convert.frontends.tflite.rules.quantized import either, slopes_of
 from tosa_convert.frontends.tflite.scales import fixed_point, rescale_of, single
@@ -55,42 +62,46 @@ def interpolated(s: Scope, x: Array, table: Integers) -> Array:
 
 def within(dtype: Any, numbers: Integers) -> Integers:
     limits = np.iinfo(dtype)
-    return np.clip(numbers, limits.min, limits.max)
+    found: Integers = np.clip(numbers, limits.min, limits.max)
+    return found
 
 
-def rounded_away(x: Floats) -> Floats:
+def rounded_away(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Round to integers, halves away from zero, as TFLite does."""
-    made: Floats = np.copysign(np.floor(np.abs(x) + 0.5), x)
+    whole = np.trunc(x)
+    made: npt.NDArray[Any] = whole + np.sign(x) * (np.abs(x - whole) >= 0.5)
     return made
 
 
 def interpolation_table(
-    function: Callable[[Floats], Floats], low: float, high: float, result: tuple[float, float]
+    function: Callable[[Floats], Floats],
+    low: float,
+    high: float,
+    result: tuple[float, float],
+    kind: Any = np.float32,
 ) -> Integers:
     """Return a TABLE of int16 of a function from `low` to `high`, whose results are in a range.
 
-    Each entry is moved by half of the error in the middle of its interval.
+    Each entry is moved by half of the error in the middle of its interval. kind: the type in which
+    TFLite computes.
     """
-    first, last = np.float32(low), np.float32(high)
-    step = (last - first) / np.float32(INTERVALS)
-    factor = np.float32(2 * _HALF) / (np.float32(result[1]) - np.float32(result[0]))
-    ends = first + np.arange(INTERVALS + 1, dtype=np.float32) * step
+    first, last = (np.array([end], kind) for end in (low, high))
+    step = (last - first) / kind(INTERVALS)
+    factor = kind(2 * _HALF) / (kind(result[1]) - kind(result[0]))
+    ends = first + np.arange(INTERVALS + 1).astype(kind) * step
 
-    def scaled(x: npt.NDArray[np.float32]) -> Floats:
+    def scaled(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         with np.errstate(all="ignore"):
-            found = function(x.astype(np.float64)).astype(np.float32) * factor
-        return np.asarray(found.astype(np.float64))
-
-    def single_of(x: Floats) -> Floats:
-        return np.asarray(x.astype(np.float32).astype(np.float64))
+            return np.asarray(function(x.astype(np.float64)).astype(kind) * factor)
 
     samples = scaled(ends)
-    whole, middles = rounded_away(samples), scaled(ends[:-1] + step / np.float32(2))
-    between = single_of(single_of(samples[1:] + whole[:-1]) / 2)
-    error = rounded_away(between) - rounded_away(middles)
-    moved = whole[:-1] - rounded_away(error / 2)
-    numbers = np.concatenate([moved, rounded_away(scaled(np.array([last])))])
-    return np.clip(numbers, -_HALF, _HALF - 1).astype(np.int64)
+    whole = rounded_away(samples)
+    middles = rounded_away(scaled(ends[:-1] + step / kind(2)))
+    between = rounded_away((samples[1:] + whole[:-1]) / kind(2))
+    moved = whole[:-1] - rounded_away((between - middles) / kind(2))
+    numbers = np.concatenate([moved, rounded_away(scaled(last))])
+    found: Integers = np.clip(numbers, -_HALF, _HALF - 1).astype(np.int64)
+    return found
 
 
 # -- functions of real numbers ---------------------------------------------------------------------
@@ -116,9 +127,7 @@ def logistic(x: Floats) -> Floats:
     return np.asarray(1 / (1 + np.exp(-x)))
 
 
-def real_table(
-    n: Node, function: Callable[[Floats], Floats], index: int = 0
-) -> Integers:
+def real_table(n: Node, function: Callable[[Floats], Floats], index: int = 0) -> Integers:
     """Return the integers for a function of the numbers that 8 bits stand for."""
     x = n.array(index)
     numbers = (every(x.dtype, n.zero(index)) * np.float32(n.scale(index))).astype(np.float32)
@@ -242,7 +251,7 @@ def _leaky_relu(n: Node) -> Array:
     s, x, (above, below) = n.scope, n.array(0), slopes_of(n)
     sign = -1 if below < 0 else 1
     if x.dtype == np.int16:
-        number = s.cast(x, INT32)
+        number = rescaled(s, x, ONE, INT32)
         products = [
             rescaled(s, one, rescale_of(abs(slope)), x.dtype)
             for one, slope in ((s.mul(number, sign) if sign < 0 else x, below), (x, above))
@@ -263,7 +272,9 @@ def _abs(n: Node) -> Array:
     if n.tensor(0).dtype not in ("int8", "int16"):
         raise NotLowered(f"TFLite has no kernel of quantised {n.tensor(0).dtype}")
     if x.dtype == np.int16:
-        return rescaled(s, s.elementwise("abs", s.cast(x, INT32)), rescale_of(scale), x.dtype)
+        return rescaled(
+            s, s.elementwise("abs", rescaled(s, x, ONE, INT32)), rescale_of(scale), x.dtype
+        )
 
     def sizes(x: Integers) -> Integers:
         size = np.abs(x)
@@ -341,9 +352,7 @@ def _high(x: int, y: int) -> int:
 def _hard_swish(n: Node) -> Array:
     """Multiply by a number from 0 to 1, both of 16 bits and with as many fraction bits as they have."""
     fine = single(n.scale(0) / 128)
-    to_result, to_unit = (
-        _short(single(fine / to)) for to in (n.result_scale, single(3 / 32768))
-    )
+    to_result, to_unit = (_short(single(fine / to)) for to in (n.result_scale, single(3 / 32768)))
     if to_result[1] > 0:
         raise NotLowered("TFLite's kernel does not make the scale so much smaller")
 
