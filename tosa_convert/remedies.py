@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Final
-
-from tosa_convert.records import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Remedy(NamedTuple):
@@ -168,8 +166,6 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         "use other inputs; --range NAME=LOW:HIGH limits random ones",
     ),
 )
-#: Codes of findings that have a row.
-REMEDIED: Final = frozenset(row.code for row in REMEDIES)
 
 
 def hint_for(code: str, rule: str, message: str) -> str:

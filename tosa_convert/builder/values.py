@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from inspect import Parameter
 from operator import index
@@ -16,7 +17,6 @@ from tosa_convert.graph.constant import dtype_of_array
 from tosa_convert.graph.dtypes import DTYPES, DType, RoundingMode
 from tosa_convert.graph.model import DYNAMIC, Block
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperandSpec, OperatorSpec
-from tosa_convert.records import dataclass
 from tosa_convert.rules.values import ShapeType, Size, TensorType, ValueType
 
 #: The names of element types, for type checkers: in TOSA, in lower case, and in MLIR.
@@ -154,7 +154,11 @@ Sizes = Value | Sequence[int]
 _MOST_SHOWN: Final = 80
 
 
-def wrong(label: str, given: object, expected: str) -> TypeError:
+class WrongArgument(TypeError):
+    """An argument of a wrong Python type."""
+
+
+def wrong(label: str, given: object, expected: str) -> WrongArgument:
     """Return the error for an argument of a wrong Python type.
 
     label: such as "add() argument input2".
@@ -162,7 +166,7 @@ def wrong(label: str, given: object, expected: str) -> TypeError:
     text = repr(given)
     if len(text) > _MOST_SHOWN:
         text = f"{text[:_MOST_SHOWN]}..."
-    return TypeError(f"{label}: found {text} ({type(given).__name__}), expected {expected}")
+    return WrongArgument(f"{label}: found {text} ({type(given).__name__}), expected {expected}")
 
 
 def integer(label: str, given: Any) -> int:

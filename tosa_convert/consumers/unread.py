@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,6 @@ from tosa_convert.errors import Finding
 from tosa_convert.graph.dtypes import ResizeMode
 from tosa_convert.graph.model import DYNAMIC, Block, Operator, located, operator_path, quoted
 from tosa_convert.io import log
-from tosa_convert.records import replace
 from tosa_convert.rules.validate import judge
 from tosa_convert.rules.values import OperatorView, TypeTable
 
@@ -265,6 +265,8 @@ def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
             place = located(operator_path(where, index, operator), operator)
             for message in _problems(block, operator, reader):
                 yield Finding(_CODE, place, message)
+            if not operator.spec.is_in_tools and not reader.dialect:
+                yield Finding(_CODE, place, f"{reader.spelling} does not read {operator.spec}")
         for name in dict.fromkeys(block.outputs):
             found = ""
             if reader.computed and block is main and name in block.inputs:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, SHAPES
 from tosa_convert.eras.old_operations import DowngradeEditor, Editor, OldOperation
 from tosa_convert.eras.rules import convolution, data_layout, elementwise
 from tosa_convert.eras.rules import data_layout as resize
 from tosa_convert.graph.model import Operator, Tensor
-from tosa_convert.graph.opset import BY_MLIR
-from tosa_convert.records import NamedTuple
+from tosa_convert.graph.opset import BY_MLIR, table_of
 
 #: Writes an operator of today in an older form.
 Downgrade = Callable[[DowngradeEditor, Operator], None]
@@ -154,8 +153,11 @@ def is_old(old: OldOperation, tensors: Mapping[str, Tensor]) -> bool:
 
 
 #: Operators whose form has changed -> the state with that of today, and what makes the one before.
-DOWNGRADES: Final = {
-    BY_MLIR[name].name: (rule.since, rule.downgrade)
-    for name, rule in RULES.items()
-    if rule.downgrade is not None
-}
+DOWNGRADES: Final = table_of(
+    "older_form",
+    {
+        BY_MLIR[name].name: (rule.since, rule.downgrade)
+        for name, rule in RULES.items()
+        if rule.downgrade is not None
+    },
+)

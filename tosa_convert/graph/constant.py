@@ -7,10 +7,11 @@ keeps alive. Data is copied or converted only on request, and block by block whe
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
-from tosa_convert.graph.dtypes import DTYPES, INT4, DType, dtype
+from tosa_convert.graph.dtypes import DTYPES, V1_0, DType, dtype
 from tosa_convert.graph.lazy_numpy import FEW, np
 
 if TYPE_CHECKING:
@@ -81,24 +82,24 @@ def sign_extend(elements: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int8]:
     return extended
 
 
+#: Bytes of an array beyond which its elements are put in order only when they are read.
+_COPIED = 1 << 20
 #: A file has an element as an attribute, such as a bound of CLAMP, in this many bytes.
 ELEMENT_BYTES = 8
-#: `tosa-opt` pads the data of a constant with zeros to a multiple of this many bytes,
+#: `tosa-opt` pads the data of a constant with zeros to a multiple of this many bytes, except elements
+#: that TOSA 1.1 added for blocks.
 _PADDED_BYTES = 8
-#: except data of these types.
-_UNPADDED = frozenset({"FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"})
-#: The form in `struct` of element types whose values Python has.
+#: The form in `struct` of numpy's types whose values Python has.
 _FORMATS = {
-    "BOOL": "?",
-    "INT8": "b",
-    "INT16": "h",
-    "INT32": "i",
-    "INT64": "q",
-    "FP16": "e",
-    "FP32": "f",
-    "BF16": "f",
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "float16": "e",
+    "float32": "f",
 }
-_BF16 = dtype("BF16")
+_UPPER_HALF = "bfloat16"
 _BOOL = dtype("BOOL")
 _INT48 = dtype("INT48")
 
@@ -206,7 +207,9 @@ class Constant:
     @property
     def usual_padding(self) -> int:
         """Return the padding that `tosa-opt` writes, in bytes."""
-        return 0 if self.dtype.name in _UNPADDED else -self.nbytes % _PADDED_BYTES
+        row = self.dtype
+        is_of_blocks = row.since > V1_0 and row.kind in ("float", "fixed")
+        return 0 if is_of_blocks else -self.nbytes % _PADDED_BYTES
 
     @property
     def address(self) -> int:
@@ -266,13 +269,15 @@ class Constant:
             >>> Constant(dtype("INT16"), 2, bytes([1, 0, 255, 255])).values()
             [1, -1]
         """
-        code = _FORMATS.get(self.dtype.name)
+        code, is_half = None, self.dtype.numpy_name == _UPPER_HALF
+        if self.dtype.is_native or is_half:
+            code = _FORMATS["float32" if is_half else self.dtype.numpy_name]
         if code is None or self.count >= FEW:
             values: list[Any] = self.numpy().tolist()
             return values
         # Fast path of numpy; equal by test test_the_values_of_few_elements_are_those_of_numpy
         raw = bytes(self.buffer)
-        if self.dtype is _BF16:
+        if is_half:
             wide = bytearray(2 * len(raw))
             wide[2::4], wide[3::4] = raw[0::2], raw[1::2]
             raw = bytes(wide)
@@ -304,8 +309,8 @@ class Constant:
             result = wide.view("<i8").reshape(-1)
         elif self.dtype is _BOOL:
             result = raw.reshape(-1) != 0
-        elif self.dtype is INT4:
-            result = sign_extend(raw.reshape(-1), 4).astype(self.dtype.numpy)
+        elif self.dtype.is_in_bytes:
+            result = sign_extend(raw.reshape(-1), self.dtype.bits).astype(self.dtype.numpy)
         else:
             little = self.dtype.numpy.newbyteorder("<") if self.dtype.bits > 8 else self.dtype.numpy
             result = np.ascontiguousarray(raw).view(little).reshape(-1)
@@ -379,15 +384,65 @@ class Constant:
         )
 
     def holds_int4_minus_8(self) -> bool:
-        """Return whether an INT4 constant has the value -8.
+        """Return whether packed integers have the value -8, or another one below their least.
 
         TOSA does not allow it and readers corrupt it.
         """
-        if self.dtype is not INT4 or not self.count:
+        if not (self.dtype.is_in_bytes and self.dtype.is_symmetric and self.count):
             return False
+        mask, sign = (1 << self.dtype.bits) - 1, 1 << (self.dtype.bits - 1)
         if self.splat:
-            return self.buffer[0] & 0x0F == 8
-        return any((block & 0x0F == 8).any() for block in self.raw_blocks())
+            return self.buffer[0] & mask == sign
+        return any((block & mask == sign).any() for block in self.raw_blocks())
+
+
+class Rearranged(Constant):
+    """Elements of an array whose order in memory is another: copied whenever the buffer is read.
+
+    A transposed weight takes no memory beside the weight. A buffer that is still in use is shared.
+    """
+
+    __slots__ = ("_array", "_made")
+
+    def __init__(self, dtype: DType, array: npt.NDArray[Any]) -> None:
+        self._array = array
+        self._made: Any = None
+        self.dtype = dtype
+        self.count = array.size
+        self.unpacked = self.splat = False
+        self.padding = self.usual_padding
+        self.owner = None
+
+    def __len__(self) -> int:
+        """Return the bytes of the buffer, which is not made for it."""
+        return self.nbytes
+
+    @property
+    def address(self) -> int:
+        """Return a number of this constant alone, as its buffer has no place of its own."""
+        return -id(self)
+
+    @property
+    def buffer(self) -> memoryview:  # type: ignore[override]
+        """Return the elements in row-major order."""
+        flat = None if self._made is None else self._made()
+        if flat is None:
+            flat = np.ascontiguousarray(self._array).reshape(-1).view(np.uint8)
+            flat.flags.writeable = False
+            self._made = weakref.ref(flat)
+        data: memoryview = flat.data
+        return data
+
+    def uniform(self) -> memoryview | None:
+        """Return the element that all elements equal bit for bit, without a copy of most arrays."""
+        corner = self._array[(slice(2),) * self._array.ndim]
+        octets = np.ascontiguousarray(corner).view(np.uint8).reshape(corner.size, -1)
+        return super().uniform() if (octets == octets[0]).all() else None
+
+
+def in_order(pieces: Iterable[Any]) -> Iterator[Any]:
+    """Iterate over pieces of a file; a rearranged constant is made when its turn comes."""
+    return (piece.buffer if isinstance(piece, Rearranged) else piece for piece in pieces)
 
 
 def _same_bytes(one: memoryview, other: memoryview) -> bool:
@@ -413,9 +468,6 @@ def _restored(
 
 # -- constants from numpy arrays -------------------------------------------------------------------
 
-#: Element types whose arrays hold codes: numpy and ml_dtypes have no type of their own for them.
-_CODES: Final = frozenset({"MXINT8"})
-
 
 def dtype_of_array(array: npt.NDArray[Any]) -> DType | None:
     """Return the element type that an array's own type stands for; None if TOSA does not have it.
@@ -439,6 +491,9 @@ def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
         Traceback (most recent call last):
         ValueError: 200 does not fit INT8
     """
+    is_strided = array.nbytes > _COPIED and not array.flags.c_contiguous
+    if is_strided and array.dtype == element.numpy and not element.is_packed:
+        return Rearranged(element, array)
     data = _data_of(np.ascontiguousarray(array).reshape(-1), element)
     data.padding = data.usual_padding
     return data
@@ -498,5 +553,8 @@ def _refuse_values_beyond(flat: npt.NDArray[Any], element: DType) -> None:
 
 
 _BY_NUMPY: Final = {
-    row.numpy_name: row for row in reversed(DTYPES) if row.name not in {"INT48", *_CODES}
+    # Others hold codes, or are wider than their elements in a file.
+    row.numpy_name: row
+    for row in reversed(DTYPES)
+    if row.is_native or row.kind in ("float", "scale") or row.is_in_bytes
 }

@@ -13,7 +13,7 @@ import mmap
 import tempfile
 from collections.abc import Callable
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,10 @@ import numpy.typing as npt
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.constant import Constant, constant_of
-from tosa_convert.graph.dtypes import INT64, DType, dtype
+from tosa_convert.graph.dtypes import DTYPES, FLOATS, INT64, DType
 from tosa_convert.graph.model import Operator, Tensor, element_value
 from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
 from tosa_convert.graph.opset import operator
-from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call, Type, store
 from tosa_convert.reference.evaluate import OPERATIONS as DEFINITIONS
 from tosa_convert.rules.validate import judge_shapes
@@ -33,31 +32,10 @@ from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, Value
 
 Array = npt.NDArray[Any]
 
-#: Operators whose results are exact or correctly rounded, or rounded alike by the reference model.
-#: Those of the families below are exact unless their row says otherwise.
-_EXACT: Final = tuple(
-    map(operator, ("CAST", "GATHER", "MUL", "RECIPROCAL", "REDUCE_SUM", "RSQRT", "TRANSPOSE"))
-)
-_FAMILIES: Final = ("activation", "elementwise", "layout", "reduction")
-#: Others of these families: IDENTITY is removed, a shift may have no result, and the rest is rare.
-_UNFOLDED: Final = frozenset(
-    (
-        *("ARGMAX", "ARITHMETIC_RIGHT_SHIFT", "CLZ", "IDENTITY", "LOGICAL_LEFT_SHIFT"),
-        *("LOGICAL_RIGHT_SHIFT", "REDUCE_PRODUCT", "TABLE"),
-    )
-)
-_OF_FAMILIES: Final = tuple(
-    row for row in ALL_OPERATORS if row.family in _FAMILIES and row.name not in _UNFOLDED
-)
-FOLDED: Final = (
-    *_EXACT,
-    *(row for row in _OF_FAMILIES if not row.is_inexact and row not in _EXACT),
-)
-#: Operators whose results implementations round differently.
-ROUNDED: Final = (
-    *map(operator, ("MATMUL", "REDUCE_SUM")),
-    *(row for row in _OF_FAMILIES if row.is_inexact and row not in _EXACT),
-)
+#: Operators whose results are exact or correctly rounded, or rounded alike by the reference model; and
+#: those whose results implementations round differently.
+FOLDED: Final = tuple(row for row in ALL_OPERATORS if row.traits.folding in ("exact", "both"))
+ROUNDED: Final = tuple(row for row in ALL_OPERATORS if row.traits.folding in ("rounded", "both"))
 
 #: The largest result that is computed, in bytes. A larger one stays an operator.
 MOST_BYTES: Final = 1 << 16
@@ -71,10 +49,7 @@ _SELECT: Final = operator("SELECT")
 _TRANSPOSE: Final = operator("TRANSPOSE")
 #: Bytes that are transposed at a time.
 _PART: Final = 1 << 23
-_FLOATS: Final = frozenset(map(dtype, ("FP32", "FP16", "BF16")))
-_NUMBERS: Final = frozenset(
-    map(dtype, ("BOOL", "INT8", "INT16", "INT32", "INT64", "FP32", "FP16", "BF16"))
-)
+_NUMBERS: Final = frozenset((*FLOATS, *(row for row in DTYPES if row.is_native)))
 
 
 class _Operand(NamedTuple):
@@ -211,7 +186,7 @@ def _rounded(op: Operator, operands: list[_Operand], target: Tensor) -> Constant
     """Compute an operator of floating-point constants in FP64; return None if a number is not finite."""
     assert target.shape is not None
     types = tuple([row.type for row in operands])
-    if not _FLOATS.issuperset([target.dtype, *[element for element, _ in types]]):
+    if not set(FLOATS).issuperset([target.dtype, *[element for element, _ in types]]):
         return None
     if any(row.data and prod(row.type.shape) != row.data.count for row in operands):
         return None
@@ -241,7 +216,7 @@ def _is_defined(call: Call, result: Array) -> bool:
     Not those of an integer that does not fit, a comparison of 0 with -0, and sums whose order of
     additions could matter. A definition refuses a division by zero itself.
     """
-    kind, element = call.spec.name, call.result.dtype
+    element = call.result.dtype
     assert element is not None
     values = [array for array, row in zip(call.operands, call.types, strict=True) if row.dtype]
     if call.is_integer and not element.is_float and result.dtype.kind in "if":
@@ -251,7 +226,7 @@ def _is_defined(call: Call, result: Array) -> bool:
             return False
         half = 1 << (element.bits - 1)
         fits = bool(((result >= -half) & (result < half)).all())
-        if kind == "REDUCE_SUM":
+        if call.spec.traits.response == "sum":
             total = int(np.abs(values[0].astype(np.int64)).sum())
             return fits and total <= np.iinfo(np.int32).max
         return fits
@@ -262,7 +237,7 @@ def _is_defined(call: Call, result: Array) -> bool:
 
 def _is_defined_for_floats(call: Call, values: list[Array], element: DType) -> bool:
     kind = call.spec.name
-    if kind.startswith("REDUCE_"):
+    if call.spec.family == "reduction":
         return False
     if kind not in ("CAST", "CLAMP", "MAXIMUM", "MINIMUM"):
         return True

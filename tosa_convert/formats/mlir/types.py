@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.attributes import (
@@ -33,8 +34,6 @@ from tosa_convert.graph.model import (
 )
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperatorSpec
 from tosa_convert.graph.versions import BY_NAME
-from tosa_convert.records import NamedTuple, dataclass
-from tosa_convert.remedies import hint_for
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode
@@ -186,6 +185,8 @@ class TypeReader:
                 return ValueType(BY_MLIR[value], shape, scaling, count=count)
         advice = next((hint for start, hint in _ADVICE.items() if element.startswith(start)), "")
         code, problem = "unsupported-dtype", f"{type_}: TOSA has no element type {element}"
+        from tosa_convert.remedies import hint_for
+
         advice = advice or hint_for(code, "", problem) or "element types: " + ", ".join(BY_MLIR)
         return ValueType(code=code, problem=problem, hint=advice)
 

@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from tosa_convert import api
+from tosa_convert.custom import give_meaning
 from tosa_convert.errors import Finding, Findings, TosaConvertError, fail, suggest
 from tosa_convert.formats.read import open_input, weights_beside
 from tosa_convert.formats.read import read as read_graph
@@ -22,7 +23,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, Slot, coerce, match, slots
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.derived import reachable, unused_name
-from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.graph.model import (
     DYNAMIC,
     INT32_MAX,
@@ -37,12 +38,9 @@ from tosa_convert.graph.model import (
 from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE, OperatorSpec
 from tosa_convert.graph.static_shapes import has_open_sizes
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.io.options import (
-    ReadOptions,
-    given_options,
-    refuse_inapplicable,
-    refuse_unexpected,
-)
+from tosa_convert.io.keywords import refuse_unexpected
+from tosa_convert.io.option_table import refuse_inapplicable
+from tosa_convert.io.options import ReadOptions, given_options
 from tosa_convert.records import dataclass, replace
 from tosa_convert.rules.infer import settled
 
@@ -52,17 +50,13 @@ from tosa_convert.rules.infer import settled
 #: Ranges of inputs: (pattern of the name, lowest, highest).
 Ranges = Sequence[tuple[str, float, float]]
 
+_WIDE: Final = (-(2**30), 2**30)
 #: Lowest and highest value by element type. INT32 and wider stay small enough for sums of products.
 RANGES: Final[dict[str, tuple[int, int]]] = {
-    "INT4": (-7, 7),
-    "INT8": (-128, 127),
-    "INT16": (-32768, 32767),
-    "INT32": (-(2**15), 2**15),
-    "INT48": (-(2**30), 2**30),
-    "INT64": (-(2**30), 2**30),
+    row.name: row.limits if row.bits <= 16 else (-(2**15), 2**15) if row.bits == 32 else _WIDE
+    for row in DTYPES
+    if row.kind == "integer"
 }
-#: Element types whose random values always have the same range.
-_ONE_RANGE: Final = ("BOOL", "MXINT8", "FP8UE8M0")
 #: Lowest code of a scale, and the code after the highest: 2**-3 to 2**2 of FP8UE8M0.
 _SCALE_CODES: Final = (124, 130)
 #: Most elements of a random array. They are drawn in 8 bytes each.
@@ -113,12 +107,13 @@ def requested_ranges(slots: list[Slot], ranges: Ranges) -> dict[str, tuple[float
 
 def _whole_range(dtype: DType) -> tuple[float, float]:
     """Return the lowest and the highest value of an element type."""
-    if dtype.name == "INT4":
-        return -7.0, 7.0
+    if dtype.is_in_bytes:
+        low, high = dtype.limits
+        return float(low), float(high)
     if dtype.name in RANGES:
         bits = min(dtype.bits - 1, 53)  # the range is given in FP64
         return -(2.0**bits), 2.0**bits - 1
-    if dtype.name in _ONE_RANGE:
+    if dtype.kind in ("bool", "scale", "fixed"):  # random ones always have the same range
         return -math.inf, math.inf
     info: Any = ml_dtypes.finfo
     largest = float(info(dtype.numpy).max)
@@ -152,18 +147,16 @@ def draw(
 ) -> Array:
     """Random elements of a dtype within a range."""
     target: np.dtype[Any] = dtype.numpy
-    if dtype.name == "BOOL":
+    if dtype.kind == "bool":
         return generator.integers(0, 2, shape).astype(np.bool_)
-    if dtype.name == "MXINT8":
+    if dtype.kind == "fixed":
         return generator.integers(-127, 128, shape).astype(np.int8)
-    if dtype.name == "FP8UE8M0" or is_scale:
+    if dtype.kind == "scale" or is_scale:
         return generator.integers(*_SCALE_CODES, shape).astype(np.uint8).view(target)
     if dtype.name in RANGES:
         low, high = limit if limit is not None else RANGES[dtype.name]
         values = generator.integers(int(low), int(high), shape, np.int64, endpoint=True)
-        return (
-            values.astype(np.int8).astype(target) if dtype.name == "INT4" else values.astype(target)
-        )
+        return values.astype(np.int8).astype(target) if dtype.is_in_bytes else values.astype(target)
     low, high = limit if limit is not None else (-1.0, 1.0)
     return generator.uniform(low, high, shape).astype(np.float32).astype(target)
 
@@ -526,7 +519,7 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = 
     if isinstance(source, Program):
         return source
     if isinstance(source, Graph):
-        return Program(source)
+        return Program(give_meaning(source, read.custom) if read.custom else source)
     try:
         opened = open_input(source, read)
     except TypeError:  # neither a path nor bytes
@@ -539,7 +532,7 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = 
             narrow=read.narrow,
             input_shapes=read.input_shapes,
         )
-        return Program(graph)
+        return Program(give_meaning(graph, read.custom))
     refuse_inapplicable(given_options(read), opened.where, read_from=opened.format)
     graph = read_graph(opened, read)
     if is_sound or not graph.regions or not graph.regions[0].blocks:

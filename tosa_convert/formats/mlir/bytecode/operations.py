@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.cursor import Cursor, decode_varint, malformed
@@ -21,7 +22,6 @@ from tosa_convert.formats.mlir.bytecode.format import (
 )
 from tosa_convert.formats.mlir.bytecode.sections import Section
 from tosa_convert.graph.lazy_numpy import FEW
-from tosa_convert.records import NamedTuple, dataclass, field
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.operation_columns import (
@@ -377,6 +377,20 @@ def largest_numbers(operation: Operation) -> tuple[int, int, int]:
                 found = max(map(itemgetter(field_index), block.operations))
                 largest[field_index] = max(largest[field_index], found)
     return largest[0], largest[1], largest[2]
+
+
+def attributes_and_results(body: Block) -> Iterator[tuple[int, int, int, int]]:
+    """Iterate over operations: the numbers of name and dictionary, how many results, and the first."""
+    columns = body.columns
+    if columns is None:
+        for name, _, attributes, types, _, first, _ in body.operations:
+            yield name, attributes, len(types), first
+        return
+    from tosa_convert.graph.lazy_numpy import np
+
+    chosen = np.flatnonzero(columns.attributes != -1)
+    fields = columns.names, columns.attributes, columns.types >= 0, columns.firsts
+    yield from zip(*(field[chosen].tolist() for field in fields), strict=True)
 
 
 def operations_of(columns: OperationColumns) -> Iterator[Fields]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.errors import fail, lone_surrogate
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType
-from tosa_convert.formats.mlir.bytecode.encode import Data, Encoder
+from tosa_convert.formats.mlir.bytecode.encode import Encoder, Piece
 from tosa_convert.formats.mlir.bytecode.format import HAS_REGIONS
 from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE, VERSION_ATTRIBUTE, quote
 from tosa_convert.formats.mlir.types import TARGET_ENV, text_of
@@ -21,7 +22,6 @@ from tosa_convert.graph.verify import NO_COLUMNS
 from tosa_convert.graph.versions import lowest_version, version_name
 from tosa_convert.io import log
 from tosa_convert.io.options import WriteOptions
-from tosa_convert.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns
@@ -34,12 +34,13 @@ _WRITE_OPTIONS: Final = WriteOptions()
 class EncodedModule(NamedTuple):
     """A module as bytecode.
 
-    pieces: the bytes of the file, in order; large data is a view of the graph's memory.
+    pieces: the bytes of the file, in order; `in_order` makes data of them. Large data is a view of the
+        graph's memory.
     body: the function's region; its `shared` constants are resources without data in the bytecode.
     variable_count: operations of the module before the function.
     """
 
-    pieces: list[Data]
+    pieces: list[Piece]
     body: Body
     variable_count: int
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import MAX_FINDINGS
 from tosa_convert.formats.mlir.bytecode.encode import Data, Encoder
@@ -24,8 +24,8 @@ from tosa_convert.formats.mlir.text.parse.operations import (
     ResultNames,
     Steps,
 )
+from tosa_convert.graph.constant import in_order
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
-from tosa_convert.records import NamedTuple
 
 #: Regions within one another.
 _MAX_REGIONS: Final = 1000
@@ -87,7 +87,7 @@ def parse(
     parser = _ModuleParser(OperationParser(cursor, attributes), resources, function)
     parser.counts_captured = not pass_captured
     module = parser.module()
-    return encoder.finish([bytes(piece) for piece in module])
+    return list(in_order(encoder.finish([bytes(piece) for piece in module])))
 
 
 class _Open(NamedTuple):
