@@ -60,7 +60,7 @@ MUL 18 21 activation:0b
 RELU 19 0
 RELU_N1_TO_1 20 0
 RELU6 21 0
-CALL 31 18 subgraph:0I
+CALL 31 16 subgraph:0I
 RESHAPE 22 17 new_shape:0*
 RESIZE_BILINEAR 23 15 align_corners:2? half_pixel_centers:3?
 RNN 24 7 activation:0b
