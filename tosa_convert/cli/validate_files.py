@@ -380,7 +380,6 @@ def validate_programs(
 
 
 def _capabilities(profile: str) -> frozenset[str]:
-    """Return the profiles and extensions that --profile names."""
     from tosa_convert.rules.profiles import parse
 
     return parse(profile)

@@ -60,8 +60,6 @@ class Traits(NamedTuple):
     products: str
 
 
-#: The state of the newest release of tosa-tools, 2026.8.0, of which the reference model is a part.
-TOOLS_STATE: Final = "2026-08"
 #: The words of traits that name no entry of a table.
 WORDS: Final = {
     "response": "none linear product choice bend smooth power pole step cast jump equality position "

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from tosa_convert.errors import fail
 from tosa_convert.graph.dtypes import (
     DTYPES,
+    TOOLS_STATE,
     V1_0,
     V1_1,
     BlockSize,
@@ -19,7 +20,7 @@ from tosa_convert.graph.dtypes import (
     ResizeMode,
     RoundingMode,
 )
-from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, TOOLS_STATE, WORDS, Row, Traits
+from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, WORDS, Row, Traits
 from tosa_convert.records import NamedTuple, dataclass, replace
 
 #: The value of an attribute in a Graph.

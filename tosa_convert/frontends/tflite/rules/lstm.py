@@ -8,6 +8,7 @@ between its integers in floating point.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.frontends.lowering.scope import NotLowered
@@ -31,7 +32,6 @@ from tosa_convert.frontends.tflite.rules.sequences import (
     run_steps,
     sequence_of,
 )
-from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder

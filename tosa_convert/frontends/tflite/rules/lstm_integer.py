@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
@@ -17,7 +18,6 @@ from tosa_convert.frontends.tflite.scales import (
     rescale_of,
     single,
 )
-from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder

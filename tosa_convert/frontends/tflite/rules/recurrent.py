@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.lowering.scope import NotLowered
@@ -25,7 +26,6 @@ from tosa_convert.frontends.tflite.rules.sequences import (
     sequence_of,
 )
 from tosa_convert.frontends.tflite.scales import rescale_of, single
-from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder, DTypeName, Value

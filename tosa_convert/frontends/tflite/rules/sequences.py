@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
@@ -18,7 +19,6 @@ from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
 from tosa_convert.frontends.tflite.rules.by_builder import between, sizes_of
 from tosa_convert.frontends.tflite.scales import ACTIVATIONS
 from tosa_convert.graph.dtypes import INT16, DType, dtype
-from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder
