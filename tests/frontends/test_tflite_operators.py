@@ -136,6 +136,8 @@ def plain_programs() -> list[Program]:
         for program in all_programs()
         if known.get(f"{program.operator}/{program.name}") == "equal"
         and not program.others
+        # The models were recorded without these.
+        and not (program.operator == "ABS" and program.name.startswith("int8"))
         and not any(one.is_variable or one.dtype == "resource" for one in program.tensors)
         and not any(one.dtype.startswith(("complex", "int64")) for one in program.tensors)
     ]
