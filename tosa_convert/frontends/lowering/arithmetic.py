@@ -307,7 +307,7 @@ def rem(s: Scope, a: Array, b: Array) -> Array:
 def floor_quotient(s: Scope, a: Array, b: Array) -> Array:
     """Divide, rounded down, as Python's // does."""
     if is_float(a.dtype):
-        return s.elementwise("floor", divided(s, a, b))
+        return _float_floor_quotient(s, a, b)
     if is_unsigned(a.dtype):
         return div(s, a, b)
     x, y = (s.widened(item) if is_small(a.dtype) else item for item in (a, b))
@@ -315,6 +315,16 @@ def floor_quotient(s: Scope, a: Array, b: Array) -> Array:
     rest = s.sub(x, s.mul(down, y))
     made = s.sub(down, s.select(_is_past(s, rest, y), 1, 0, x.dtype))
     return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
+
+
+def _float_floor_quotient(s: Scope, a: Array, b: Array) -> Array:
+    """Divide what the exact remainder leaves, which is a multiple of the divisor but for rounding."""
+    x, y, rest = (s.cast(item, FLOAT32) for item in (a, b, rem(s, a, b)))
+    made = divided(s, s.sub(x, rest), y)
+    near = s.elementwise("floor", s.add(made, 0.5))
+    made = s.select(s.greater(2.0**23, s.elementwise("abs", made)), near, made)
+    made = s.sub(made, s.select(_is_past(s, rest, y), 1, 0, FLOAT32))
+    return s.cast(s.select(s.equal(y, 0), divided(s, x, y), made), a.dtype)
 
 
 def floor_remainder(s: Scope, a: Array, b: Array) -> Array:

@@ -267,7 +267,7 @@ def default_filling(dtype: Any) -> Any:
 
 
 #: Most elements of a comparison of all rows with all indices.
-_MOST_COMPARED: Final = 1 << 24
+MOST_COMPARED: Final = 1 << 24
 _UNIQUE: Final = "pass unique_indices=True if no two indices are equal"
 
 
@@ -399,7 +399,7 @@ def _written(
             index = constant(known[inside])
     if is_unique:
         return _unique(s, table, index, rows, word)
-    if tall * index.size * (1 if word == "set" else columns) > _MOST_COMPARED:
+    if tall * index.size * (1 if word == "set" else columns) > MOST_COMPARED:
         reason = f"{index.size} indices into {tall} rows that may be equal are too many to compare"
         raise NotLowered(reason, _UNIQUE)
     return (

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.arithmetic import combination, mul, with_zero_point
+from tosa_convert.frontends.lowering.arithmetic import combination, div, mul, with_zero_point
 from tosa_convert.frontends.lowering.scope import (
     INT32,
     Array,
@@ -129,7 +129,7 @@ def averaged(
     padding: Sequence[tuple[int, int]],
     dilation: Sequence[int] | None = None,
 ) -> Array:
-    """Return the means of windows of floating-point numbers.
+    """Return the means of windows; those of integers are rounded to 0.
 
     zeros: elements that are added before and after each dimension, which count.
     padding: what is added beyond them, which does not count.
@@ -138,19 +138,23 @@ def averaged(
     axes = _spatial(window, strides)
     a = layout.pad(s, a, *_ends(zeros), 0)
     low, high = _ends(padding)
-    is_native = all(0 <= n < window[k] for k in axes for n in (low[k], high[k]))
+    is_native = is_float(a.dtype) and all(
+        0 <= n < window[k] for k in axes for n in (low[k], high[k])
+    )
     if is_native and 0 < len(axes) <= 2 and all(n == 1 for n in gaps) and a.data is None:
         return _pooled(s, a, "average", axes, window, strides, low, high)
     total = windowed(s, a, window, strides, padding, (1,) * a.rank, gaps, "add")
-    shares = np.ones((1,) * a.rank)
+    counts = np.ones((1,) * a.rank, np.int64)
     for axis in axes:
         starts = np.arange(total.shape[axis]) * strides[axis] - low[axis]
         places = starts[:, None] + np.arange(window[axis]) * gaps[axis]
-        counts = ((places >= 0) & (places < a.shape[axis])).sum(1)
-        counts = counts[:1] if (counts == counts[0]).all() else counts
-        with np.errstate(divide="ignore"):
-            shares = shares / counts.reshape([-1 if k == axis else 1 for k in range(a.rank)])
-    return mul(s, total, constant(shares.astype(a.dtype)))
+        inside = ((places >= 0) & (places < a.shape[axis])).sum(1)
+        inside = inside[:1] if (inside == inside[0]).all() else inside
+        counts = counts * inside.reshape([-1 if k == axis else 1 for k in range(a.rank)])
+    if not is_float(a.dtype):
+        return div(s, total, constant(counts.astype(a.dtype)))
+    with np.errstate(divide="ignore"):
+        return mul(s, total, constant((1 / counts).astype(a.dtype)))
 
 
 def _pooled(
@@ -164,6 +168,10 @@ def _pooled(
     high: list[int],
 ) -> Array:
     """MAX_POOL2D, or AVG_POOL2D; for "add" it is multiplied by the size of the window."""
+    size = float(math.prod(window[k] for k in axes))
+    if word == "add" and a.origin is not None and a.origin[0] == "scaled":
+        _, a, (factor,) = a.origin
+        size *= factor
     for axis in axes:
         # Windows end exactly at the border, and no window is padding only.
         span = a.shape[axis] + low[axis] + high[axis] - window[axis]
@@ -201,9 +209,8 @@ def _pooled(
     made = layout.transpose(s, made, np.argsort(order).tolist())
     if word != "add":
         return made
-    size = math.prod(window[k] for k in axes)
-    total = s.mul(made, float(size))
-    total.origin = ("scaled", made, (float(size),))
+    total = s.mul(made, size)
+    total.origin = ("scaled", made, (size,))
     return total
 
 

@@ -32,7 +32,6 @@ from tosa_convert.frontends.torch.facts import (
     drop_checks,
     float_remarks,
     open_size_remarks,
-    remainder_remarks,
     remarks_of,
     scatter_remarks,
     training_remarks,
@@ -52,7 +51,7 @@ def lower(request: Request, folder: Path) -> Interface:
     runnable = write_runnable(request, folder)
     program = load_program(request)
     dropped = drop_checks(program)
-    remarks = [*scatter_remarks(program), *remainder_remarks(program)]
+    remarks = scatter_remarks(program)
     say_stage(folder, "it is lowered")
     try:
         found = lower_directly(program, request.narrow, partial=request.partial)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
@@ -183,24 +182,3 @@ def _is_distinct(node: Any, held: Mapping[Any, Any]) -> bool:
     if _name(node) not in _DISTINCT or any(getattr(one.meta["val"], "shape", ()) for one in others):
         return False
     return _is_distinct(node.args[0], held)
-
-
-def remainder_remarks(program: Any) -> list[str]:
-    """Warn of remainders of floating point, which are exact for quotients that its digits hold only."""
-    places = {
-        place(locate(node))
-        for node in program.graph.nodes
-        if _name(node) in ("remainder", "fmod", "__mod__", "remainder_", "fmod_")
-        and node.meta["val"].is_floating_point()
-        and not (isinstance(node.args[1], (int, float)) and _is_power_of_two(node.args[1]))
-    }
-    if not places:
-        return []
-    return [
-        "TOSA has no remainder of floating point: that of the program is a product with the quotient,"
-        f" and wrong where this exceeds 2^24: {'; '.join(sorted(places))}"
-    ]
-
-
-def _is_power_of_two(number: float) -> bool:
-    return math.frexp(number)[0] in (0.5, -0.5)

@@ -26,9 +26,11 @@ from tosa_convert.frontends.lowering.scope import (
 )
 from tosa_convert.frontends.process.request import CutOperator, Operand
 from tosa_convert.frontends.torch.facts import CHECKS
-from tosa_convert.frontends.torch.rules.node import Node, array_of, kind_of
+from tosa_convert.frontends.torch.refusals import COMPLEX
+from tosa_convert.frontends.torch.rules.complex_numbers import is_complex, real_kind
+from tosa_convert.frontends.torch.rules.node import Node, array_of, kind_of, own_kind
 from tosa_convert.frontends.torch.signature import HELD, held_tensor
-from tosa_convert.frontends.torch.table import MOVES, name_of, rule_of
+from tosa_convert.frontends.torch.table import MOVES, complex_rule_of, name_of, rule_of
 from tosa_convert.frontends.torch.unlowered_report import Unlowered, locate, place
 from tosa_convert.frontends.unlowered import advice
 from tosa_convert.graph.model import Graph
@@ -37,6 +39,7 @@ from tosa_convert.records import replace
 #: The largest constant in bytes that is computed, unless its operands are as large.
 _MOST_FOLDED: Final = 1 << 20
 _NO_RULE: Final = ""
+_NO_FORM: Final = "it has no form with pairs of real numbers here"
 _INSIDE: Final = "it is inside a loop or a branch"
 _NO_LITERAL: Final = "it takes something else than tensors, numbers, texts and lists of these"
 
@@ -69,23 +72,25 @@ class Walk:
             values.append(self._given(program, scope, node, specs[node.name]))
         self._inputs = sum(isinstance(one, Array) and one.data is None for one in values)
         nodes = program.graph.output_node().args[0]
-        found = self.graph(scope, program.graph_module, values)
-        by_name = {node.name: one for node, one in zip(nodes, found, strict=True)}
-        results = [
-            scope.whole(by_name[spec.arg.name]) for spec in program.graph_signature.output_specs
-        ]
+        made = self.graph(scope, program.graph_module, values)
+        by_name = {node.name: one for node, one in zip(nodes, made, strict=True)}
+        results = []
+        for spec in program.graph_signature.output_specs:
+            found = by_name[spec.arg.name]
+            if is_complex(found.dtype):
+                self.problems[Unlowered(f"output {spec.arg.name}", "", COMPLEX)] += 1
+                continue
+            results.append(scope.whole(found))
         return self._finished(builder, results)
 
     def _finished(self, builder: Builder, results: list[Value]) -> Graph:
         """Return the program, with what cut operators take after its results."""
-        count = len(results)
         places: list[int] = []
         for value in self._operands:
             at = next((k for k, one in enumerate(results) if one is value), len(results))
             if at == len(results):
                 results.append(value)
             places.append(at)
-        del count
 
         def placed(one: Operand) -> Operand:
             if one.items is not None:
@@ -116,8 +121,7 @@ class Walk:
 
     def kind(self, dtype: Any) -> np.dtype[Any]:
         """Return the element type of a type of torch: FP32 for 64 bits, if these are narrowed."""
-        kind = kind_of(dtype)
-        return FLOAT32 if kind == np.float64 and "f64" in self.narrow else kind
+        return own_kind(kind_of(dtype), self.narrow)
 
     # -- graphs ----------------------------------------------------------------------------------
 
@@ -154,7 +158,7 @@ class Walk:
         value = node.meta.get("val")
         results = list(value) if isinstance(value, (tuple, list)) else [value]
         try:
-            if not isinstance(results[0], torch.Tensor):
+            if not any(isinstance(one, torch.Tensor) for one in results):
                 return self._number(node, args)
             shapes = [_shape(one) for one in results]
             kinds = [self.kind(one.dtype) if one is not None else None for one in results]
@@ -166,12 +170,15 @@ class Walk:
                 return made if isinstance(value, (tuple, list)) else made[0]
             if self._is_folded(node, args, keywords, results):
                 return self._folded(node, args, keywords)
-            rule = rule_of(node.target)
+            has_pairs = any(map(is_complex, kinds)) or any(
+                is_complex(one.dtype) for one in _arrays_in((args, tuple(keywords.values())))
+            )
+            rule = (complex_rule_of if has_pairs else rule_of)(node.target)
             if rule is None:
-                raise NotLowered(_NO_RULE)
+                raise NotLowered(_NO_FORM if has_pairs else _NO_RULE)
             for kind in kinds:
                 if kind is not None:
-                    carrier(kind)
+                    carrier(real_kind(kind))
             users = [one for one in node.users if one.target is operator.getitem]
             used = {one.args[1] for one in users if one.users}
             at = Node(
@@ -256,6 +263,7 @@ class Walk:
         if isinstance(one, torch.fx.Node):
             one = values[one]
         if isinstance(one, Array):
+            carrier(one.dtype)
             self._operands.append(scope.whole(one))
             return Operand(place=len(self._operands) - 1)
         if isinstance(one, (tuple, list)):
@@ -280,6 +288,9 @@ class Walk:
 
     def _stand_in(self, scope: Scope, shape: tuple[int, ...], kind: Any) -> Array:
         """Return an array in place of one that does not lower: what follows is examined, too."""
+        if is_complex(kind):
+            part = self._stand_in(scope, shape, real_kind(kind))
+            return Array(kind, shape, parts=(part, part))
         try:
             held = carrier(kind)
         except NotLowered:
@@ -308,7 +319,7 @@ class Walk:
             )
             made = math.prod(sizes) * results[0].dtype.itemsize
         else:
-            made = sum(math.prod(_shape(one)) * one.dtype.itemsize for one in results)
+            made = sum(math.prod(one.shape) * one.dtype.itemsize for one in results if one is not None)
         return bool(made <= max(_MOST_FOLDED, 2 * given))
 
     def _folded(self, node: Any, args: Any, keywords: Any) -> Any:
@@ -364,7 +375,7 @@ def _tensor(value: Any, dtype: Any, is_stored: bool) -> Any:
         return value
     data = value.data if is_stored else whole_data(value)
     assert data is not None
-    if data.dtype.kind not in "biuf":
+    if data.dtype.kind not in "biufc":
         plain = np.dtype(f"int{8 * data.dtype.itemsize}")
         return torch.from_numpy(np.array(data.view(plain))).view(dtype)
     made = torch.from_numpy(

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, carrier, constant
+from tosa_convert.frontends.lowering.scope import Array, carrier, constant
+from tosa_convert.frontends.torch.rules.indexing import from_front, index_select
 from tosa_convert.frontends.torch.rules.node import Node, Rule
 
 
@@ -56,9 +57,10 @@ def narrowed(n: Node, a: Array, dim: int, start: int, length: int) -> Array:
 
 
 def select(n: Node, a: Array, dim: int, index: Any) -> Array:
-    if isinstance(index, Array):
-        raise NotLowered("it selects by a computed number", "use torch.index_select")
     axis = dim % a.rank
+    if isinstance(index, Array):
+        at = from_front(n, layout.reshape(n.scope, index, (1,)), a.shape[axis])
+        return layout.reshape(n.scope, index_select(n, a, axis, at), n.shape)
     index %= a.shape[axis]
     return layout.reshape(n.scope, layout.part(n.scope, a, axis, index, index + 1), n.shape)
 
@@ -92,6 +94,18 @@ def _stack(n: Node, arrays: Sequence[Array], dim: int = 0) -> Array:
     shapes = [(*one.shape[:axis], 1, *one.shape[axis:]) for one in arrays]
     rows = [layout.reshape(n.scope, one, to) for one, to in zip(arrays, shapes, strict=True)]
     return joined(n, rows, axis)
+
+
+def _block_diagonal(n: Node, arrays: Sequence[Array]) -> Array:
+    """Put each matrix between zeros."""
+    shapes = [(1,) * (2 - one.rank) + one.shape for one in arrays]
+    rows, left = [], 0
+    for one, shape in zip(arrays, shapes, strict=True):
+        matrix = layout.reshape(n.scope, one, shape)
+        right = n.shape[1] - left - shape[1]
+        rows.append(layout.pad(n.scope, matrix, (0, left), (0, right), 0))
+        left += shape[1]
+    return joined(n, rows)
 
 
 def _repeat(n: Node, a: Array, repeats: Sequence[int]) -> Array:
@@ -214,7 +228,8 @@ RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(
         (
             *("clone", "alias", "detach", "detach_", "lift_fresh_copy", "contiguous", "lift"),
-            *("_conj_physical", "resolve_conj", "resolve_neg", "prims.view_of"),
+            *("real", "conj", "_conj", "conj_physical", "_conj_physical", "resolve_conj"),
+            *("resolve_neg", "prims.view_of"),
         ),
         same,
     ),
@@ -238,6 +253,7 @@ RULES: Final[dict[str, Rule]] = {
     "unbind": _unbind,
     "cat": joined,
     "stack": _stack,
+    "block_diag": _block_diagonal,
     "repeat": _repeat,
     "flip": _flip,
     "constant_pad_nd": constant_pad,
