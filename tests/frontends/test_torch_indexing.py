@@ -150,16 +150,9 @@ def test_what_torch_cannot_trace_is_named() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "float16"])
 @pytest.mark.parametrize(
-    ("shape", "dim", "rows"),
-    [
-        ((5, 3), 0, True),
-        ((5, 2, 3), 0, True),
-        ((1, 5, 3), -2, True),
-        ((5,), 0, True),
-        ((2, 5), 1, False),
-    ],
+    ("shape", "dim"), [((5, 3), 0), ((5, 2, 3), 0), ((1, 5, 3), -2), ((5,), 0), ((2, 5), 1)]
 )
-def test_rows_are_selected_as_rows(shape: tuple[int, ...], dim: int, rows: int, dtype: str) -> None:
+def test_rows_are_selected_as_rows(shape: tuple[int, ...], dim: int, dtype: str) -> None:
     numbers = torch.arange(math.prod(shape)).reshape(shape).to(getattr(torch, dtype))
 
     class Selects(torch.nn.Module):
@@ -174,4 +167,4 @@ def test_rows_are_selected_as_rows(shape: tuple[int, ...], dim: int, rows: int, 
     (gather,) = [row for row in graph.main.operators if row.spec.name == "GATHER"]
     gathered = graph.main.tensors[gather.inputs[0]].shape
     assert gathered is not None
-    assert (gathered[1] == 5) == rows
+    assert gathered[1] == 5

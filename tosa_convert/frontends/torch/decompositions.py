@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -23,8 +24,21 @@ _WITHOUT_GAIN: Final = (
 _DECOMPOSED: Final = (aten.fill, aten.copy)
 
 
+#: Operators whose shapes torch does not know: those of its first operand, twice.
+_WITHOUT_SHAPES: Final = (
+    "fake_quantize_per_tensor_affine_cachemask",
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+    "fake_quantize_per_channel_affine_cachemask",
+)
+
+
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Return the table for `run_decompositions`."""
+    """Return the table for `run_decompositions`, which can trace what has a rule."""
+    for name in _WITHOUT_SHAPES:
+        with contextlib.suppress(RuntimeError):  # It knows them by now.
+            torch.library.register_fake(f"aten::{name}")(
+                lambda x, *_: (torch.empty_like(x), torch.empty_like(x, dtype=torch.bool))
+            )
     known = {**decomposition_table, **torch.export.default_decompositions()}
     return {
         operator: decomposition

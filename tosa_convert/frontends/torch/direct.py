@@ -28,7 +28,6 @@ from tosa_convert.frontends.torch.refusals import (
     effects,
     not_traced,
     objects,
-    random_operators,
 )
 from tosa_convert.frontends.torch.signature import (
     Signature,
@@ -158,7 +157,6 @@ def _decomposed(program: Any) -> tuple[Any, Signature, dict[Unlowered, int]]:
             raise NotLoweredError(not_traced(program, str(error.func))) from None
     wrong = {
         **objects(decomposed),
-        **random_operators(decomposed),
         **dropouts,
         **effects(decomposed),
     }

@@ -9,11 +9,10 @@ import torch
 from torch.export.graph_signature import InputKind, TensorArgument
 
 from tosa_convert.frontends.torch.signature import user_inputs
-from tosa_convert.frontends.torch.table import rule_of
 from tosa_convert.frontends.torch.unlowered_report import Unlowered, locate
 
 NO_TENSOR: Final = "it returns no tensor, and programs return nothing else"
-_RANDOM: Final = "it draws random numbers"
+RANDOM: Final = "it draws random numbers"
 #: Types of torch that TOSA does not have.
 _ABSENT: Final = frozenset(("uint16", "uint32", "uint64"))
 COMPLEX: Final = "it is complex: take and return real tensors, by torch.view_as_real"
@@ -94,17 +93,10 @@ def dropouts_between_layers(program: Any) -> dict[Unlowered, int]:
         names = (argument.name for argument in node.target._schema.arguments)
         given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
         if given.get("dropout") and given.get("train") and given.get("num_layers", 1) > 1:
-            found[Unlowered(f"dropout of {node.target}", locate(node), _RANDOM)] += 1
+            found[Unlowered(f"dropout of {node.target}", locate(node), RANDOM)] += 1
     return found
 
 
-def random_operators(program: Any) -> dict[Unlowered, int]:
-    """Count the operators that draw random numbers, for which TOSA has no operator."""
-    return Counter(
-        Unlowered(str(node.target), locate(node), _RANDOM)
-        for node in program.graph.nodes
-        if node.op == "call_function"
-        and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        and node.users
-        and rule_of(node.target) is None
-    )
+def is_random(node: Any) -> bool:
+    """Return whether an operator draws random numbers, for which TOSA has no operator."""
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())

@@ -26,7 +26,7 @@ from tosa_convert.frontends.lowering.scope import (
 )
 from tosa_convert.frontends.process.request import CutOperator, Operand
 from tosa_convert.frontends.torch.facts import CHECKS
-from tosa_convert.frontends.torch.refusals import COMPLEX
+from tosa_convert.frontends.torch.refusals import COMPLEX, RANDOM, is_random
 from tosa_convert.frontends.torch.rules.complex_numbers import is_complex, real_kind
 from tosa_convert.frontends.torch.rules.node import Node, array_of, kind_of, own_kind
 from tosa_convert.frontends.torch.signature import HELD, held_tensor
@@ -175,7 +175,7 @@ class Walk:
             )
             rule = (complex_rule_of if has_pairs else rule_of)(node.target)
             if rule is None:
-                raise NotLowered(_NO_FORM if has_pairs else _NO_RULE)
+                raise NotLowered(RANDOM if is_random(node) else _NO_FORM if has_pairs else _NO_RULE)
             for kind in kinds:
                 if kind is not None:
                     carrier(real_kind(kind))
@@ -198,7 +198,8 @@ class Walk:
         except TosaConvertError as error:
             row = error.findings[0]
             refused = NotLowered(row.message, row.hint)
-        if self.is_partial and (cut := self._cut(scope, node, values, results, refused)):
+        is_cut = self.is_partial and not is_random(node)
+        if is_cut and (cut := self._cut(scope, node, values, results, refused)):
             return cut if isinstance(value, (tuple, list)) else cut[0]
         # What torch decomposed is named as the model has it.
         self.refuse(str(node.meta.get("original_aten", node.target)), node, refused)
@@ -308,7 +309,7 @@ class Walk:
             return False
         if not isinstance(node.target, torch._ops.OpOverload):
             return False
-        if torch.Tag.nondeterministic_seeded in node.target.tags:
+        if is_random(node):
             return False
         if node.target.namespace == "quantized_decomposed":
             return False
@@ -319,7 +320,9 @@ class Walk:
             )
             made = math.prod(sizes) * results[0].dtype.itemsize
         else:
-            made = sum(math.prod(one.shape) * one.dtype.itemsize for one in results if one is not None)
+            made = sum(
+                math.prod(one.shape) * one.dtype.itemsize for one in results if one is not None
+            )
         return bool(made <= max(_MOST_FOLDED, 2 * given))
 
     def _folded(self, node: Any, args: Any, keywords: Any) -> Any:

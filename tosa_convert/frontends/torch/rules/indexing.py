@@ -221,8 +221,11 @@ def _embedding_bag(
     made = layout.reshape(s, product(s, left, right, n.dtype), n.shape)
     if mode == 1:
         made = divided(s, made, layout.reshape(s, s.maximum(sizes, 1), (bags, 1)))
-    counts = n.convert(sizes, n.dtypes[2])
-    return [made, n.convert(bag, n.dtypes[1]), counts, counts]
+    found = [made, bag, sizes, sizes]  # Those that nothing uses may have no elements in torch.
+    return [
+        n.convert(one, n.dtypes[k]) if k == 0 or n.is_used(k) else n.unused(k)
+        for k, one in enumerate(found)
+    ]
 
 
 def _search_sorted(

@@ -236,7 +236,7 @@ RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(
         (
             *("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten"),
-            *("prims.squeeze", "_reshape_alias"),
+            *("prims.squeeze", "prims.collapse", "prims.split_dim", "_reshape_alias"),
         ),
         reshape,
     ),
