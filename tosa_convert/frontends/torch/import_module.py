@@ -110,7 +110,7 @@ class _Importer:
         ]
         shapes = {"arguments": tuple(opened)} if any(opened) else None
         with preserve_node_meta():
-            program = exported(_Runs(module), tuple(arguments), dynamic_shapes=shapes)
+            program = exported(_run_by_node(module), tuple(arguments), dynamic_shapes=shapes)
         _refuse_fixed(program, opened)
         return program
 
@@ -163,15 +163,12 @@ class _Importer:
         return torch.from_numpy(np.array(value)).to(kind).reshape(sizes)
 
 
-class _Runs(torch.nn.Module):
-    """Calls a graph, node by node: torch keeps the locations of these."""
-
-    def __init__(self, graph: Any) -> None:
-        super().__init__()
-        self.calls = graph
-
-    def forward(self, *arguments: Any) -> Any:
-        return torch.fx.Interpreter(self.calls).run(*arguments)
+def _run_by_node(graph: Any) -> Any:
+    """Return a module that calls a graph node by node: torch keeps the locations of these."""
+    module = torch.nn.Module()
+    module.calls = graph
+    module.forward = lambda *arguments: torch.fx.Interpreter(graph).run(*arguments)
+    return module
 
 
 def _refuse_fixed(program: Any, opened: Sequence[dict[int, Any]]) -> None:

@@ -210,14 +210,13 @@ def _as_complex(n: Node, a: Array) -> Pair:
 # -- Fourier transforms --------------------------------------------------------------------------
 
 
-def _normalised(n: Node, x: Any, lengths: Sequence[int], norm: int, is_inverse: bool) -> Any:
+def _normalised(n: Node, x: Pair, lengths: Sequence[int], norm: int, is_inverse: bool) -> Pair:
     """Normalise: 0 leaves sums, 1 divides by the root of the size, 2 by the size, as inverses do."""
     size = math.prod(lengths)
     factor = (1.0, 1 / math.sqrt(size), 1 / size)[norm] * (size if is_inverse else 1)
     if math.isclose(factor, 1):
         return x
-    by = constant(np.asarray(factor, n.dtype))
-    return pairs.scaled(n.scope, x, by) if isinstance(x, tuple) else n.scope.mul(x, by)
+    return pairs.scaled(n.scope, x, constant(np.asarray(factor, n.dtype)))
 
 
 def _fft(n: Node, a: Array, dims: Sequence[int], norm: int, is_forward: bool) -> Pair:
@@ -237,7 +236,8 @@ def _fft_of_real(n: Node, a: Array, dims: Sequence[int], norm: int, is_onesided:
 def _fft_to_real(n: Node, a: Array, dims: Sequence[int], norm: int, last: int) -> Array:
     made = pairs.transformed(n.scope, _pair(a), dims[:-1], True)
     real = pairs.real_from_half(n.scope, made, dims[-1], last)
-    return _normalised(n, real, [*(a.shape[dim] for dim in dims[:-1]), last], norm, True)
+    lengths = [*(a.shape[dim] for dim in dims[:-1]), last]
+    return _normalised(n, pairs.of_real(real), lengths, norm, True)[0]
 
 
 def _window_of(n: Node, window: Array | None, size: int, length: int | None) -> Array:

@@ -84,8 +84,8 @@ def _choose(
     low, high = s.minimum(low, 0), s.maximum(high, 0)
     if is_symmetric:
         size = s.mul(s.maximum(s.elementwise("negate", low), high), 2 / (most - least))
-        zero = np.full((1,), 128 if kind_of(dtype) == np.uint8 else 0)
-        return [n.convert(s.maximum(size, eps), n.dtype), constant(zero.astype(n.dtypes[1]))]
+        middle = np.full((1,), 128 if kind_of(dtype) == np.uint8 else 0, n.dtypes[1])
+        return [n.convert(s.maximum(size, eps), n.dtype), constant(middle)]
     scale = s.maximum(s.mul(s.sub(high, low), 1 / (most - least)), eps)
     zero = functions.round_to_even(s, divided(s, low, scale))
     zero = s.minimum(s.maximum(s.sub(least, zero), least), most)

@@ -141,7 +141,8 @@ def _running_extreme(n: Node, a: Array, dim: int, *, word: str) -> list[Array]:
         high = [-count if k == axis else 0 for k in range(a.rank)]
         return [layout.pad(s, one, low, high, by) for one, by in zip(now, (fill, 0), strict=True)]
 
-    values, places = cumulate([a, index], a.shape[axis], best, moved)
+    first: Sequence[Array] = [a, index]
+    values, places = cumulate(first, a.shape[axis], best, moved)
     return [values, s.cast(places, INT64)]
 
 

@@ -278,9 +278,9 @@ def _masked_put(
 RULES: Final[dict[str, Rule]] = {
     "scatter": _scatter,
     "scatter.value": _scatter_number,
-    "scatter.reduce": lambda n, *given, reduce: _reduce(n, *given, reduce),
-    "scatter.value_reduce": lambda n, *given, reduce: _reduce(n, *given, reduce),
-    "scatter_add": lambda n, *given: _reduce(n, *given, "sum"),
+    "scatter.reduce": _reduce,
+    "scatter.value_reduce": _reduce,
+    "scatter_add": _reduce,
     "scatter_reduce": _reduce,
     "masked_fill": lambda n, a, mask, value: where(n, mask, value, a),
     "index_copy": _index_copy,
