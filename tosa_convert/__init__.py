@@ -5,7 +5,8 @@ command-line tool needs to print its help.
 
 `load`, `save`, `dumps`, export and import convert programs; `verify`, `validate`, `compare`, `diff`,
 `extract`, `rename`, `rewrites.apply`, `edit.rewrite` and `summarize` work on graphs; `run`, `check`,
-`bisect`, `reduce` and `generate` are those of `tosa_convert.golden`, whose `compare` is about arrays.
+`bisect`, `reduce` and `generate` are those of `tosa_convert.golden`, whose `compare` is about arrays;
+`reference` has each operator as a function of arrays.
 
 Example:
     >>> import tosa_convert as tc
@@ -23,7 +24,7 @@ TYPE_CHECKING = False  # typing takes as long to import as Python takes to start
 if TYPE_CHECKING:
     from typing import Any
 
-    from tosa_convert import frontends, golden, rewrites
+    from tosa_convert import frontends, golden, reference, rewrites
     from tosa_convert.api import (
         dumps,
         export_tosa_func_to_flatbuffer,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from tosa_convert.graph.compare import compare
     from tosa_convert.graph.derived import extract, rename
     from tosa_convert.graph.model import Graph
+    from tosa_convert.graph.opset import Custom
     from tosa_convert.graph.verify import verify
     from tosa_convert.io.options import Limits
     from tosa_convert.views.inspection.summary import summarize
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from tosa_convert.views.structural_diff.public import diff
 
 __all__ = [
+    "Custom",
     "Diff",
     "Finding",
     "Graph",
@@ -74,6 +77,7 @@ __all__ = [
     "import_weights",
     "load",
     "reduce",
+    "reference",
     "rename",
     "report",
     "rewrites",
@@ -97,6 +101,7 @@ _PUBLIC = {
     "tosa_convert.golden": ("bisect", "check", "generate", "reduce", "run"),
     "tosa_convert.graph.compare": ("compare",),
     "tosa_convert.graph.model": ("Graph",),
+    "tosa_convert.graph.opset": ("Custom",),
     "tosa_convert.graph.derived": ("extract", "rename"),
     "tosa_convert.graph.verify": ("verify",),
     "tosa_convert.views.inspection.summary": ("summarize",),
@@ -111,6 +116,7 @@ _PACKAGES = {
     "edit": "tosa_convert.builder.edit",
     "frontends": "tosa_convert.frontends",
     "golden": "tosa_convert.golden",
+    "reference": "tosa_convert.reference",
     "rewrites": "tosa_convert.rewrites",
 }
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names}

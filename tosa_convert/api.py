@@ -15,19 +15,21 @@ from tosa_convert.formats.read import Source, form_of_weights, weights_folder
 from tosa_convert.formats.write import AnyPath, encode, producer, stamp
 from tosa_convert.io.files import PathLike, Progress, refuse_same_file
 from tosa_convert.io.formats import FORMATS, Format, of_path
+from tosa_convert.io.keywords import (
+    ReadKeywords,
+    WriteKeywords,
+    refuse_unexpected,
+    takes_keywords,
+)
+from tosa_convert.io.option_table import refuse_inapplicable
 from tosa_convert.io.options import (
     WEIGHT_FORMS,
     LimitsLike,
-    ReadKeywords,
     ReadOptions,
     WeightForm,
-    WriteKeywords,
     WriteOptions,
     given_options,
     limits_of,
-    refuse_inapplicable,
-    refuse_unexpected,
-    takes_keywords,
 )
 from tosa_convert.module_api import (
     export_tosa_func_to_flatbuffer,
@@ -93,6 +95,8 @@ def load(
             be a symbol, which has one value wherever it occurs and may have an entry of its own:
             `{"x": ("B", 3), "y": ("B", 4), "B": (8,)}`; "?" and a symbol without a value stay open. What
             stays dynamic is logged with the reason.
+        custom: the meaning of CUSTOM operators, for shapes and for what runs the graph: a Python file or
+            an extension that defines a list `CUSTOM` of `tosa_convert.Custom`, such a value, or several.
         accept_changed_weights: `.tosa` and JSON: accept `.npy` weights whose checksum is not the one in
             their manifest.
         copy: read files instead of mapping them, and copy buffers. A mapped file must not be changed in

@@ -12,7 +12,6 @@ from enum import IntEnum
 from typing import Final, Literal, cast
 
 from tosa_convert.records import dataclass
-from tosa_convert.remedies import REMEDIED, hint_for
 
 
 class Category(IntEnum):
@@ -206,7 +205,9 @@ class Finding:
     def __post_init__(self) -> None:
         if self.code not in CODES:
             raise ValueError(f"error code {self.code!r} has no row in CODES")
-        if not self.hint and self.code in REMEDIED:
+        if not self.hint:
+            from tosa_convert.remedies import hint_for
+
             object.__setattr__(self, "hint", hint_for(self.code, self.rule, self.message))
         for name in ("where", "message", "hint", "excerpt"):
             text = getattr(self, name)

@@ -1,4 +1,4 @@
-"""Backends, frontends and rewrites that other packages add, as entry points of their distributions.
+"""Backends, frontends, rewrites and CUSTOM operators that other packages add, as entry points.
 
 Nothing is looked for, and no foreign code runs, unless the user names an extension: `extension:NAME`.
 What an extension has is read from its source, so that a backend and a frontend run in processes of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import ast
     from pathlib import Path
 
-Kind = Literal["backends", "frontends", "rewrites"]
+Kind = Literal["backends", "custom", "frontends", "rewrites"]
 
 #: The version of the protocol, which a module states as `TOSA_PROTOCOL`.
 PROTOCOL: Final = 1
@@ -26,6 +26,7 @@ PREFIX: Final = "extension:"
 #: Kind of an extension -> what its module has to define.
 DEFINES: Final[dict[Kind, tuple[str, ...]]] = {
     "backends": ("run",),
+    "custom": ("CUSTOM",),
     "frontends": ("convert",),
     "rewrites": ("OPERATORS", "rewrite"),
 }

@@ -10,19 +10,20 @@ from tosa_convert.formats.read import Source
 from tosa_convert.formats.write import AnyPath, stamp
 from tosa_convert.io.files import Progress
 from tosa_convert.io.formats import Format
-from tosa_convert.io.options import (
+from tosa_convert.io.keywords import (
     BuildKeywords,
     ExportKeywords,
     ImportKeywords,
     ModuleKeywords,
+    refuse_unexpected,
+    takes_keywords,
+)
+from tosa_convert.io.option_table import refuse_inapplicable, refuse_weights
+from tosa_convert.io.options import (
     ReadOptions,
     TosaVersion,
     WriteOptions,
     given_options,
-    refuse_inapplicable,
-    refuse_unexpected,
-    refuse_weights,
-    takes_keywords,
 )
 from tosa_convert.records import replace
 

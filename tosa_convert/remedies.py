@@ -168,8 +168,6 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         "use other inputs; --range NAME=LOW:HIGH limits random ones",
     ),
 )
-#: Codes of findings that have a row.
-REMEDIED: Final = frozenset(row.code for row in REMEDIES)
 
 
 def hint_for(code: str, rule: str, message: str) -> str:

@@ -306,8 +306,11 @@ UNSIGNED = body(
     "tensor<2xf32>",
     "tensor<2xi8>",
 )
-ARGMIN = body(
-    '"tosa.argmin"(%a) <{axis = 1 : i32}> : (tensor<2x3xf32>) -> tensor<2xi32>', "tensor<2xi32>"
+SCALED = body(
+    '"tosa.apply_scale"(%a, %a, %s) <{rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>}> : '
+    "(tensor<2xi32>, tensor<2xi32>, tensor<2xi8>) -> tensor<2xi32>",
+    "tensor<2xi32>",
+    "tensor<2xi32>, %s: tensor<2xi8>",
 )
 VARIABLE = "tosa.variable @v = dense<1> : tensor<2xi32>\n" + body(
     '"tosa.variable_read"() {name = "v"} : () -> tensor<2xi32>', "tensor<2xi32>"
@@ -350,7 +353,7 @@ def test_what_only_its_own_bindings_read_is_read_without_them(
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
-        (ARGMIN, "unsupported-operator", "'tosa.argmin'"),
+        (SCALED, "unsupported-operator", "'tosa.apply_scale'"),
         (UNSIGNED, "unsupported-attribute", "input_unsigned = true"),
     ],
     ids=["operator", "attribute"],
@@ -377,9 +380,9 @@ def test_an_operator_that_the_context_lacks_is_refused_before_anything_is_writte
         module = ir.Module.parse(CAST)
         block = next(iter(module.body.operations)).regions[0].blocks[0]
         with ir.InsertionPoint.at_block_begin(block):
-            ir.Operation.create("tosa.argmin", results=[block.arguments[0].type])
+            ir.Operation.create("tosa.nosuch", results=[block.arguments[0].type])
     with pytest.raises(tc.TosaConvertError) as caught:
         tc.export_tosa_func_to_flatbuffer(module, tmp_path / "m.tosa")
     assert caught.value.code == "malformed-mlir"
-    assert f"{torch_mlir} does not define tosa.argmin" in caught.value.findings[0].hint
+    assert f"{torch_mlir} does not define tosa.nosuch" in caught.value.findings[0].hint
     assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,8 @@ from unit.building import graph, op, tensor
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.graph import Graph
-from tosa_convert.io.options import OPTIONS, ReadOptions, WriteOptions, given_options
+from tosa_convert.io.option_table import APPLICABLE
+from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
 
 FORMATS: Final = ("mlir", "mlirbc", "tosa", "json")
 MLIR: Final = {"mlir", "mlirbc"}
@@ -49,6 +50,7 @@ SAVE: Final[dict[str, tuple[Any, set[str]]]] = {
     "weights": ("embedded", ALL),
     "limits": ({"json-depth": 65}, ALL),
 }
+OPERATORS: Final = Path(__file__).parents[2] / "examples/extension/tosa_example/custom.py"
 #: Flag of `convert` -> its value, the inputs that it applies to, and the outputs.
 CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--func": ("main", MLIR, set()),
@@ -63,6 +65,7 @@ CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--narrow": ("i64", MLIR, set()),
     "--pass-captured": (None, MLIR, set()),
     "--input-shape": ("arg0=2", ALL, set()),
+    "--custom": (str(OPERATORS), ALL, set()),
     "--accept-changed-weights": (None, FLATBUFFERS, set()),
     "--limit": ("json-depth=65", ALL, ALL),
     "--verify": (None, ALL, ALL),
@@ -303,8 +306,8 @@ def test_a_device_cannot_be_verified_or_have_weights_beside_it(options: dict[str
 
 def test_the_table_of_the_program_has_a_row_for_every_option() -> None:
     fields = {*ReadOptions.__dataclass_fields__, *WriteOptions.__dataclass_fields__}
-    assert fields <= OPTIONS.keys()
-    flags = {row.flag for row in OPTIONS.values()} - {""}
+    assert fields <= APPLICABLE.keys()
+    flags = {row.flag for row in APPLICABLE.values() if row.flags}
     assert flags == CONVERT.keys()
     # These say where and how to convert, and always have an effect.
     others = {"--output", "--to", "--jobs", "--version", "--help", "--quiet", "--verbose"}

@@ -18,8 +18,7 @@ from unit.building import block, example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert import api
-from tosa_convert.cli.convert import convert
-from tosa_convert.cli.main import tosa_flatbuffer
+from tosa_convert.cli.main import tosa_flatbuffer, verb
 from tosa_convert.formats.bindings.packages import default_bindings
 from tosa_convert.frontends.process.request import Interface, NotLowered
 from tosa_convert.golden import RunOptions, run
@@ -129,7 +128,7 @@ def _() -> object:
 
 @raises("would-overwrite-input")
 def _() -> object:
-    return convert.main([written(example()), "-o", "m.tosa"], standalone_mode=False)
+    return verb("convert").main([written(example()), "-o", "m.tosa"], standalone_mode=False)
 
 
 @raises("option-conflict")

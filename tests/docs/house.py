@@ -22,6 +22,7 @@ ARROWS: dict[str, set[str]] = {
     "records": set(),
     "installation": set(),
     "extensions": {"errors"},
+    "custom": {"errors", "extensions", "graph"},
     "deprecation": set(),
     "process": set(),
     "io": {"errors", "process"},
@@ -45,7 +46,8 @@ ARROWS: dict[str, set[str]] = {
     "formats.weights": {"errors", "io", "graph"},
     "formats.mlir": {"errors", "io", "graph", "eras", "rules"},
     "formats.bindings": {"errors", "io", "graph", "process", "installation", "formats.mlir"},
-    "formats.read": {"errors", "io", "graph", "eras", "rules", "formats.bindings", *ADAPTERS},
+    "formats.read": {"errors", "custom", "io", "graph", "eras", "rules", "formats.bindings"}
+    | {*ADAPTERS},
     "formats.write": {"errors", "version", "io", "graph", "eras", "rules"}
     | {"formats.bindings", "formats.read", *ADAPTERS},
     "module_api": {"errors", "io", "graph", "formats.bindings", "formats.read", "formats.write"},
@@ -86,6 +88,7 @@ ARROWS: dict[str, set[str]] = {
     # Runs programs that the public functions read and write.
     "golden": {
         "errors",
+        "custom",
         "extensions",
         "version",
         "installation",
@@ -118,7 +121,16 @@ ARROWS: dict[str, set[str]] = {
     }
     | {"views.inspection", "views.structural_diff", "views.pictures"}
     | {"frontends", "golden", "golden.models", "formats.read", "formats.write"},
-    "__init__": {"errors", "version", "io", "graph", "builder", "consumers", "rewrites"}
+    "__init__": {
+        "errors",
+        "version",
+        "io",
+        "graph",
+        "builder",
+        "consumers",
+        "reference",
+        "rewrites",
+    }
     | {"views.inspection", "views.structural_diff", "views.pictures", "frontends", "golden", "api"},
     "__main__": {"cli"},
     # pytest loads it; it imports the others when a test needs them.
@@ -205,7 +217,7 @@ OUTSIDE: dict[str, set[str]] = {
 OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     **{
         name: ({"typing_extensions"}, "type checkers take Unpack from there on Python 3.10")
-        for name in ("api", "module_api")
+        for name in ("api", "frontends.public", "module_api")
     },
     "golden.backends.worker": ({"iree", "jax", "torch"}, "a script that another Python runs"),
     "golden.backends.tensorflow_model": (
@@ -230,36 +242,8 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     "frontends.keras.convert": ({"google"}, "TensorFlow brings protobuf, whose errors it raises"),
 }
 
-#: Files that may reach modules of ours by name, and why.
-BY_STRING: dict[str, str] = {
-    "tosa_convert/__init__.py": "public names are imported when they are first used",
-    "tosa_convert/frontends/table.py": "the table of frontends: the child imports one converter",
-    "tosa_convert/frontends/extension.py": "imports the module of another package",
-    "tosa_convert/rewrites/public.py": "imports the module of another package",
-    "tosa_convert/frontends/lower_model.py": "a file of another process, which finds this package",
-    "tosa_convert/frontends/process/child.py": "imports the converter that it was asked for",
-    "tosa_convert/frontends/process/run.py": "the child's start, which finds this package",
-    "tosa_convert/golden/__init__.py": "public names are imported when they are first used",
-    "tosa_convert/golden/backends/process.py": "finds this package, and imports those of a backend",
-    "tosa_convert/cli/main.py": "the table of verbs: only the verb that was asked for is imported",
-    "tosa_convert/cli/start.py": "the table of small jobs: only the work that was asked for is imported",
-    "tosa_convert/formats/bindings/packages.py": "imports MLIR's packages, whose names it finds",
-}
-
 #: Cycles that only imports for type checkers close, and why.
 TYPING_CIRCLES: dict[tuple[str, ...], str] = {}
-
-#: Files and folders that may import MLIR's packages besides bindings/, and why.
-IMPORTS_MLIR: dict[str, str] = {
-    "tosa_convert/frontends/stablehlo/": "reads modules with JAX's bindings, in the child process",
-    "tosa_convert/golden/backends/worker.py": "a script that another interpreter runs, one with IREE",
-    "tosa_convert/golden/backends/mlir_consumer.py": "a file that another interpreter runs",
-    **{
-        f"tosa_convert/{part.replace('.', '/')}/": "runs torch-mlir in the child process"
-        for part, packages in _converters().items()
-        if "torch_mlir" in packages
-    },
-}
 
 
 def part_of(name: str) -> str:
@@ -273,6 +257,7 @@ def part_of(name: str) -> str:
 _EVERYWHERE = {
     "errors",
     "extensions",
+    "custom",
     "deprecation",
     "version",
     "records",

@@ -22,14 +22,15 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 
-def regenerate_tables(path: Path, tables: Mapping[str, Callable[[], str]]) -> None:
+def with_tables(path: Path, tables: Mapping[str, Callable[[], str]]) -> str:
+    """Return the text of a document with its tables as they are now."""
     text = path.read_text(encoding="utf-8")
     for mark, make in tables.items():
         start, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->"
         before, mark_found, rest = text.partition(start)
         assert mark_found, f"{path.name} has no {start}"
         text = f"{before}{start}\n{make()}\n{end}{rest.partition(end)[2]}"
-    path.write_text(text, encoding="utf-8", newline="\n")
+    return text
 
 
 def regenerate_errors(path: Path) -> None:
@@ -56,7 +57,8 @@ def regenerate_errors(path: Path) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-if __name__ == "__main__":
+def all_tables() -> dict[str, Mapping[str, Callable[[], str]]]:
+    """Return each document -> its tables by their marks, with what makes them."""
     from docs import (
         computation_tables,
         consumer_tables,
@@ -70,18 +72,26 @@ if __name__ == "__main__":
         zoo_tables,
     )
     from frontends import stablehlo_operations
+
+    return {
+        "architecture": {"picture": house.picture},
+        "computation": computation_tables.TABLES | reference_tables.TABLES,
+        "conformance": refusal_tables.TABLES,
+        "doctor": consumer_tables.READER_TABLES,
+        "formats": test_formats_doc.TABLES,
+        "model-suites": operator_tables.TABLES,
+        "networks": network_tables.TABLES,
+        "scoreboard": finding_tables.TABLES,
+        "stablehlo": stablehlo_operations.TABLES,
+        "zoo": zoo_tables.TABLES | consumer_tables.TABLES,
+    }
+
+
+if __name__ == "__main__":
     from unit.formats.mlir import test_mlir_printer
 
     test_mlir_printer.write_golden()
-    regenerate_tables(ROOT / "docs" / "architecture.md", {"picture": house.picture})
-    computation = computation_tables.TABLES | reference_tables.TABLES
-    regenerate_tables(ROOT / "docs" / "computation.md", computation)
-    regenerate_tables(ROOT / "docs" / "formats.md", test_formats_doc.TABLES)
-    regenerate_tables(ROOT / "docs" / "networks.md", network_tables.TABLES)
-    regenerate_tables(ROOT / "docs" / "stablehlo.md", stablehlo_operations.TABLES)
-    regenerate_tables(ROOT / "docs" / "zoo.md", zoo_tables.TABLES | consumer_tables.TABLES)
-    regenerate_tables(ROOT / "docs" / "conformance.md", refusal_tables.TABLES)
-    regenerate_tables(ROOT / "docs" / "doctor.md", consumer_tables.READER_TABLES)
-    regenerate_tables(ROOT / "docs" / "scoreboard.md", finding_tables.TABLES)
-    regenerate_tables(ROOT / "docs" / "model-suites.md", operator_tables.TABLES)
+    for name, tables in all_tables().items():
+        path = ROOT / "docs" / f"{name}.md"
+        path.write_text(with_tables(path, tables), encoding="utf-8", newline="\n")
     regenerate_errors(ROOT / "docs" / "errors.md")

@@ -22,9 +22,6 @@ OTHERS = ("tests", "fuzz", "benchmarks", "schema", "examples", "manual", "releas
 MAX_FUNCTION_LINES = 60
 MAX_FILE_LINES = 800
 
-#: Packages of MLIR's Python bindings.
-MLIR_PACKAGES = {"torch_mlir", "iree", "mlir", "jaxlib"}
-
 _LONG = re.compile(r"# Long because \w")
 _MENTIONS_FAST_PATH = re.compile(r"\bfast[\s#:]+path\b", re.IGNORECASE)
 _FAST_PATH = re.compile(r"# Fast path of .+; equal by test (?P<test>test_\w+)")
@@ -150,92 +147,6 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
         if node not in index:
             visit(node)
     return sorted(found)
-
-
-def modules_by_string(source: Source, modules: set[str]) -> Iterator[str]:
-    """References of a module to one of `modules` other than imports: the line, and the kind.
-
-    Names of modules in strings, code in strings that imports them, `import_module` of a computed name,
-    `setattr` on a module, and assignments to another module's names.
-    """
-    aliases = _module_aliases(source.tree, modules)
-    docstrings = _docstrings(source.tree)
-    own = re.compile(rf"^\s*(from|import) +{PACKAGE}\b", re.MULTILINE)
-    for node in ast.walk(source.tree):
-        where = f"{source.path}:{getattr(node, 'lineno', 0)}"
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if id(node) not in docstrings:
-                if node.value in modules and "." in node.value:
-                    yield f"{where}: the name of {node.value} in a string"
-                elif own.search(node.value):
-                    yield f"{where}: code in a string imports {PACKAGE}"
-        elif isinstance(node, ast.Call):
-            called = _called(node)
-            if called in ("import_module", "__import__") and not _is_foreign(node):
-                yield f"{where}: {called} of a name that may be ours"
-            elif called == "setattr" and node.args:
-                target = ast.unparse(node.args[0])
-                if target in aliases or "import_module" in target or "sys.modules" in target:
-                    yield f"{where}: setattr on a module"
-        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for item in targets:
-                if isinstance(item, ast.Attribute) and ast.unparse(item.value) in aliases:
-                    yield f"{where}: assignment to {ast.unparse(item)} of another module"
-
-
-def _called(call: ast.Call) -> str:
-    """Return the last part of the name that is called; "" if it has none."""
-    return getattr(call.func, "attr", "") or getattr(call.func, "id", "")
-
-
-def _is_foreign(call: ast.Call) -> bool:
-    """Return whether `import_module` imports a package that is not ours, by a literal."""
-    name = call.args[0] if call.args else None
-    if isinstance(name, ast.JoinedStr) and name.values:
-        name = name.values[0]
-    if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
-        return False
-    return name.value.partition(".")[0] != PACKAGE
-
-
-def _module_aliases(tree: ast.Module, modules: set[str]) -> set[str]:
-    """Return the names under which a file knows modules of ours."""
-    aliases: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            aliases.update(a.asname or a.name for a in node.names if a.name in modules)
-        elif isinstance(node, ast.ImportFrom):
-            inner = {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
-            aliases.update(alias for alias, name in inner.items() if name in modules)
-    return aliases
-
-
-def _docstrings(tree: ast.Module) -> set[int]:
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                found.add(id(first.value))
-    return found
-
-
-def mlir_imports(source: Source) -> Iterator[str]:
-    """Yield the imports of a package of MLIR's bindings, or of a computed name, in a file."""
-    for node in ast.walk(source.tree):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module]
-        elif isinstance(node, ast.Call):
-            if _called(node) in ("import_module", "__import__") and node.args:
-                names = [ast.unparse(node.args[0]).lstrip("f").strip("'\"")]
-        for name in names:
-            top = name.partition(".")[0]
-            if top in MLIR_PACKAGES or top.startswith("{bindings"):
-                yield f"{source.path}:{getattr(node, 'lineno', 0)}: imports {name}"
 
 
 # -- lengths ---------------------------------------------------------------------------------------

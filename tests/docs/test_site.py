@@ -30,7 +30,7 @@ from tosa_convert.formats.bindings import passes
 NOT_DOCUMENTED = {
     *(
         f"tosa_convert.{name}"
-        for name in ("__version__", "edit", "frontends", "golden", "rewrites")
+        for name in ("__version__", "edit", "frontends", "golden", "reference", "rewrites")
     ),
     *(f"tosa_convert.rewrites.{name}" for name in ("CLEAN_UP", "REPAIR", "REWRITES")),
 }

@@ -345,6 +345,12 @@ def powers() -> Iterator[Case]:
                 15,
                 (1,),
             )
+    for name in ("int32", "int64", "float32"):
+        places = np.array([0, -7, -8, 9, -10, 3, *([10, -11] if name == "int64" else [])])
+        values = np.array([1, 3], np.float32)
+        yield Case(
+            f"OneHot {name}", "OneHot", [places.astype(name), np.int64(10), values], {}, 11, (1, 2)
+        )
     yield Case("Pow zero", "Pow", [edges("float32"), np.float32(0)], {}, 15, (1,))
     yield Case("Pow two", "Pow", [edges("float32"), np.float32(2)], {}, 15, (1,))
     yield Case("Pow half", "Pow", [edges("float32"), np.float32(0.5)], {}, 15, (1,))

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import tosa_convert as tc
-from tosa_convert.cli.convert import convert
+from tosa_convert.cli.main import verb
 
 FACTORY = Path(__file__).with_name("decoder_steps.py")
 
@@ -27,7 +27,7 @@ def converted(member: str, folder: Path) -> tc.Graph:
     """Convert a step with `--check`; return the program."""
     out = folder / "step.tosa"
     words = [f"{FACTORY}:{member}", "-o", str(out), "--narrow", "i64,f64", "--check"]
-    result = CliRunner().invoke(convert, words)
+    result = CliRunner().invoke(verb("convert"), words)
     assert result.exit_code == 0, result.output
     return tc.load(out)
 

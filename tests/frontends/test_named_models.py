@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import tosa_convert as tc
-from tosa_convert.cli.convert import convert
+from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered, write_factory
 from tosa_convert.frontends.named import from_hf
@@ -149,7 +149,7 @@ class TestTimm:
     def test_a_model_converts_and_agrees(self, tmp_path: Path) -> None:
         words = "timm:test_resnet.r160_in1k -o m.tosa --random-weights --check --input-shape x=1x3x32x32"
         with CliRunner().isolated_filesystem(tmp_path):
-            result = CliRunner().invoke(convert, words.split())
+            result = CliRunner().invoke(verb("convert"), words.split())
         assert result.exit_code == 0, result.output
         assert "ok   " in result.output
 

@@ -263,9 +263,41 @@ def test_a_comparison_of_an_open_size_is_not_settled_by_the_sizes_that_are_tried
     if is_refused:
         assert found.graph is None
         (problem,) = found.problems
-        assert "sizes that are not fixed: Greater (is_long) compares a size" in problem.reason
+        assert (
+            "sizes that are not fixed: Greater (is_long) compares or rounds a size"
+            in problem.reason
+        )
     else:
         assert found.graph is not None
+
+
+@pytest.mark.parametrize(
+    ("divisor", "use", "is_refused"),
+    [
+        pytest.param(1000, "number = Cast<to = 1>(count) y = Add(x, number)", True, id="rounded"),
+        pytest.param(
+            32, "sizes = Concat<axis = 0>(count, more) y = Reshape(x, sizes)", False, id="exact"
+        ),
+    ],
+)
+def test_a_quotient_of_an_open_size_is_refused_if_it_is_rounded(
+    divisor: int, use: str, is_refused: bool
+) -> None:
+    from tosa_convert.frontends.onnx.program import lower_model
+    from tosa_convert.frontends.onnx.weights import Weights
+
+    given = model(
+        f"""g (float[2, T] x) => (float[U, V] y) {{
+            axis = Constant <value = int64[1] {{1}}> ()
+            divisor = Constant <value = int64[1] {{{divisor}}}> ()
+            more = Constant <value = int64[1] {{64}}> ()
+            shape = Shape (x)
+            size = Gather (shape, axis)
+            count = Div (size, divisor)
+            {use}
+        }}"""
+    )
+    assert (lower_model(given, Weights(Path()), ("i64",)).graph is None) is is_refused
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.cli.convert import convert
+from tosa_convert.cli.main import verb
 
 pytestmark = [
     pytest.mark.skipif(
@@ -183,14 +183,14 @@ def test_a_model_of_64_bits_is_checked_as_it_is_and_in_32_bits(
     source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     words = [f"{source}:tokens", "-o", str(tmp_path / "m.tosa"), "--check"]
-    wide = CliRunner().invoke(convert, words)
+    wide = CliRunner().invoke(verb("convert"), words)
     assert wide.exit_code == 0, wide.output
     assert "to compute in 32 bits instead: --narrow i64" in caplog.messages[-1]
-    checked = CliRunner().invoke(convert, [*words, "--narrow", "i64", "--engine", "numpy"])
+    checked = CliRunner().invoke(verb("convert"), [*words, "--narrow", "i64", "--engine", "numpy"])
     assert checked.exit_code == 0, checked.output
     assert "the reference is numpy" in checked.output
     assert "narrowed i64 to i32 in 1 tensor: tokens" in caplog.messages
-    without = CliRunner().invoke(convert, [*words[:3], "--engine", "numpy"])
+    without = CliRunner().invoke(verb("convert"), [*words[:3], "--engine", "numpy"])
     assert "--input, --random and --engine are for --check" in without.output
 
 
@@ -363,6 +363,27 @@ def test_a_strided_convolution_of_an_open_batch_runs_once_its_size_is_given(
     found = golden.run(graph, {"input": image.numpy()}, options=options).outputs
     (array,) = found.values()
     np.testing.assert_allclose(array, module(image).detach().numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [("torch.sym_min(n, 50)", "Min(50, "), ("n // 1000", "//1000"), ("n % 32", ", 32)")],
+)
+def test_a_number_that_is_the_same_for_the_sizes_that_are_tried_is_refused(
+    written: str, said: str
+) -> None:
+    import torch
+
+    class Sum(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            number = eval(written, {"torch": torch, "n": x.shape[1]})
+            return x + number
+
+    sizes = {1: torch.export.Dim("n")}
+    program = torch.export.export(Sum(), (torch.ones(2, 20),), dynamic_shapes=(sizes,))
+    with pytest.raises(tc.TosaConvertError, match="sizes that are not fixed") as caught:
+        tc.frontends.from_torch(program)
+    assert said in str(caught.value)
 
 
 def test_a_result_whose_size_depends_on_the_data_is_refused_as_that_alone() -> None:

@@ -19,7 +19,8 @@ from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running import programs
 from tosa_convert.graph import Graph
-from tosa_convert.io.options import ReadKeywords, ReadOptions
+from tosa_convert.io.keywords import ReadKeywords
+from tosa_convert.io.options import ReadOptions
 
 FUNCTIONS = ("run", "check", "bisect", "reduce", "generate", "compare")
 #: Words of a docstring, and the keywords that they stand for; docs/reference/options.md has them.

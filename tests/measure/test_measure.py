@@ -1,4 +1,4 @@
-"""The measurements of the tests: mutations change what they say, and sums hold the aims."""
+"""Mutations change what they say, and judges tell what tests notice."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from measure.coverage_by_folder import AIMS, below, folder_of, sums
 from measure.mutations import mutations
-from measure.refusing_lines import refusing_lines
 
 SOURCE = '''def clip(x: int = 3, é: str = "a + b") -> "int | None":
     """1 + 1"""
@@ -107,92 +105,3 @@ def test_the_tests_that_run_a_line_judge_its_mutant_the_quick_ones_first() -> No
     assert judges({1: []}) == [f"{own}::z", "b.py::y", "a.py::x"], "run by an import"
     assert judges({1: ["c.py::slow", "a.py::x"]}) == ["a.py::x"], "the budget is kept"
     assert judges({1: ["c.py::slow"]}) == ["c.py::slow"]
-
-
-def test_sums_are_by_folder_and_aims_are_held() -> None:
-    def row(run: int, all_: int) -> dict[str, dict[str, int]]:
-        names = ("covered_lines", "num_statements", "covered_branches", "num_branches")
-        return {"summary": dict(zip(names, (run, all_, 0, 0), strict=True))}
-
-    files = {f"tosa_convert/{name or 'golden/run'}/a.py": row(999, 1000) for name in AIMS}
-    found = sums(files)
-    assert (found[""].run, found[""].all, found["rules"].percent) == (3996, 4000, 99.9)
-    assert [text.partition(":")[0] for text in below(found)] == ["graph", "formats/wire", "rules"]
-    assert list(below({name: found[""] for name in AIMS if not name})) != []
-    assert folder_of("tosa_convert/api.py") == ""
-    assert folder_of("tosa_convert/formats/mlir/text/parse.py") == "formats/mlir"
-
-
-def test_lines_behind_a_way_out_that_refuse_are_left_out(tmp_path: Path) -> None:
-    text = """\
-def sizes(view):
-    one = view.shape
-    if one is None:
-        return
-    other = text(one)
-    yield Violation("sizes", other)
-
-def ranks(view):
-    for one in view.tensors:
-        if one.rank is None:
-            continue
-        yield Violation("rank", one)
-    if view.scale is None:
-        yield None
-
-def text(one):
-    return str(one)
-"""
-    path = tmp_path / "rules.py"
-    path.write_text(text, encoding="utf-8")
-    lines = text.splitlines()
-    left_out = [lines[line - 1].strip() for line in sorted(refusing_lines(tmp_path)[path])]
-    assert left_out == [
-        "other = text(one)",
-        'yield Violation("sizes", other)',
-        'yield Violation("rank", one)',
-        "def text(one):",
-        "return str(one)",
-    ]
-
-
-def test_what_is_found_only_to_be_refused_is_left_out(tmp_path: Path) -> None:
-    text = """\
-def wrong(values):
-    for one in values:
-        if one < 0:
-            return one
-        if one == 9:
-            return None
-    return None
-
-def both(values):
-    for one in values:
-        if one < 0:
-            return one
-    return None
-
-def check(view):
-    found = None if view.data is None else wrong(view.data)
-    if found is not None:
-        yield Violation("range", place(found))
-    other = both(view.data)
-    if other is not None:
-        yield Violation("range", place(other))
-    both(view.shape)
-
-def place(one):
-    return str(one)
-"""
-    rules, other = tmp_path / "rules.py", tmp_path / "other.py"
-    rules.write_text(text, encoding="utf-8")
-    other.write_text("def sizes(place):\n    return place\n", encoding="utf-8")
-    lines = text.splitlines()
-    left_out = [lines[line - 1].strip() for line in sorted(refusing_lines(tmp_path)[rules])]
-    assert left_out == [
-        "return one",
-        'yield Violation("range", place(found))',
-        'yield Violation("range", place(other))',
-        "def place(one):",
-        "return str(one)",
-    ]

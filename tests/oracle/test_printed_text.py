@@ -27,7 +27,7 @@ from unit.building import graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.qualify.random_graphs.generate import RULES, generate
+from tosa_convert.qualify.random_graphs.generate import GENERATED, generate
 
 pytestmark = [
     pytest.mark.oracle,
@@ -68,7 +68,7 @@ def test_constants_of_every_type_are_printed_as_tosa_opt_prints_them(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", sorted(RULES))
+@pytest.mark.parametrize("kind", GENERATED)
 def test_random_programs_are_printed_as_tosa_opt_prints_them(
     kind: str, opt: TosaOpt, tmp_path: Path
 ) -> None:

@@ -13,9 +13,9 @@ from unit.building import counting
 
 from tosa_convert.builder import Builder, dtype_of
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.graph import OPERATORS, Graph
+from tosa_convert.graph import Graph
 from tosa_convert.reference.elementwise import error_function
-from tosa_convert.reference.evaluate import OPERATIONS, Machine
+from tosa_convert.reference.evaluate import Machine
 
 NAMES = {
     "bool": "BOOL",
@@ -57,16 +57,6 @@ def i32(*values: int) -> Any:
 
 def f32(*values: float) -> Any:
     return np.array(values, np.float32)
-
-
-def test_every_operator_that_computes_has_a_definition() -> None:
-    others = {"CONST", "CONST_SHAPE", "CUSTOM", "COND_IF", "WHILE_LOOP"}
-    others |= {"VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE"}
-    assert {spec.name for spec in OPERATORS} == {*OPERATIONS} | others
-
-
-def test_every_definition_says_what_it_computes() -> None:
-    assert not [name for name, operation in OPERATIONS.items() if not operation.__doc__]
 
 
 def rescaled(multiplier: int, shift: int, *, scale32: bool = True) -> Callable[..., Any]:
@@ -434,12 +424,9 @@ def test_a_variable_keeps_what_was_written_for_the_next_run() -> None:
         assert machine.variables["counter"].tolist() == [total]
 
 
-def test_a_custom_operator_runs_the_function_that_is_registered(custom: Graph) -> None:
-    x = f32(1, 2)
-    with pytest.raises(TosaConvertError, match="has no function"):
-        Machine(custom).run({"x": x})
-    machine = Machine(custom, custom={("d", "twice"): lambda call: [2 * call.operands[0]]})
-    assert machine.run({"x": x})["y"].tolist() == [2, 4]
+def test_a_custom_operator_without_a_meaning_is_refused(custom: Graph) -> None:
+    with pytest.raises(TosaConvertError, match="nothing says what"):
+        Machine(custom).run({"x": f32(1, 2)})
 
 
 @pytest.fixture

@@ -83,9 +83,19 @@ FLOAT_FUNCTIONS = " ".join(
     row.name.lower() for row in OPERATORS if row.elementwise and row.types == "T -> T; FP | float"
 )
 
+#: Operators along an axis of floating-point numbers, by what becomes of its size.
+ALONG_AXIS = {
+    shape: " ".join(
+        row.name.lower()
+        for row in OPERATORS
+        if row.traits.shape == shape and "FP" in row.types.replace("INT/FP", "")
+    )
+    for shape in ("one_at_axis", "without_axis")
+}
+
 #: Function -> calls of it, and the types of the results.
 CALLS: dict[str, Calls] = {
-    "argmax": [(lambda b: b.argmax(fp(b), axis=1, dtype="int32"), "INT32 [2]")],
+    **each(ALONG_AXIS["without_axis"], lambda f, b: f(fp(b), axis=1, dtype="int32"), "INT32 [2]"),
     "avg_pool2d": [
         (lambda b: b.avg_pool2d(i8(b, 1, 4, 4, 2), 3, -4, **POOL), "INT8 [1, 2, 2, 2]"),
         (lambda b: b.avg_pool2d(fp(b, 1, 4, 4, 2), **POOL), "FP32 [1, 2, 2, 2]"),
@@ -159,11 +169,7 @@ CALLS: dict[str, Calls] = {
         (lambda b: b.table(i8(b), list(range(-128, 128))), "INT8 [2, 3]"),
         (lambda b: b.table(i16(b), list(range(513))), "INT32 [2, 3]"),
     ],
-    **each(
-        "reduce_max reduce_min reduce_product reduce_sum",
-        lambda f, b: f(fp(b), axis=1),
-        "FP32 [2, 1]",
-    ),
+    **each(ALONG_AXIS["one_at_axis"], lambda f, b: f(fp(b), axis=1), "FP32 [2, 1]"),
     **each("reduce_all reduce_any", lambda f, b: f(boolean(b), axis=0), "BOOL [1, 3]"),
     "concat": [
         (lambda b: b.concat([fp(b), ones(2, 1), [[1.0], [2.0]]], axis=1), "FP32 [2, 5]"),

@@ -221,3 +221,24 @@ def edit(graph: tc.Graph) -> None:
         reveal_type(editor)  # reveals BlockEditor
 
     reveal_type(tc.edit.rewrite(graph, rule))  # reveals Graph
+
+
+def custom(path: Path, meaning: tc.Custom) -> None:
+    reveal_type(tc.load(path, custom=[meaning, "acme.py"]))  # reveals Graph
+    reveal_type(meaning.accuracy)  # reveals str
+    tc.Custom("acme", "SWISH")  # error: no value
+
+
+def library(x: npt.NDArray[np.float32], scaled: tc.reference.Scaled) -> None:
+    reveal_type(tc.reference.add(x, 1.0))  # reveals ndarray[Any, dtype[Any]]
+    reveal_type(tc.reference.reshape(x, (2, 1)))  # reveals ndarray[Any, dtype[Any]]
+    reveal_type(tc.reference.reshape(scaled, (2, 32)).scale)  # reveals ndarray[Any, dtype[Any]]
+    blocks = tc.reference.cast(x, out_type="FP8E4M3", scaled=True)
+    reveal_type(blocks.scale)  # reveals ndarray[Any, dtype[Any]]
+    reveal_type(tc.reference.cast(scaled, out_type="FP32"))  # reveals ndarray[Any, dtype[Any]]
+    reveal_type(tc.reference.rfft2d(x)[1])  # reveals ndarray[Any, dtype[Any]]
+    tc.reference.reduce_sum(x)  # error: no axis
+    tc.reference.cast(x, out_type="FP33")  # error: no such type
+    outputs, status = tc.reference.run(b"", [x])
+    reveal_type(outputs)  # reveals list[ndarray[Any, dtype[Any]]]
+    reveal_type(status)  # reveals GraphStatus

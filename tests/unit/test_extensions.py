@@ -15,10 +15,10 @@ import pytest
 from golden.conftest import Builder
 
 import tosa_convert as tc
-from tosa_convert import golden
+from tosa_convert import builder, golden
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.extensions import Kind, find_extension
+from tosa_convert.extensions import DEFINES, Kind, find_extension
 from tosa_convert.golden.arrays.npz import save_npz
 from tosa_convert.graph.model import Graph
 
@@ -73,10 +73,7 @@ def package(tmp_path: Path, on_path: Callable[[Path], None]) -> Callable[..., No
         info = folder / f"{distribution}-1.0.dist-info"
         info.mkdir(parents=True)
         (folder / f"{distribution}.py").write_text(source)
-        rows = (
-            f"[tosa_convert.{kind}]\n{name} = {distribution}\n"
-            for kind in ("backends", "frontends", "rewrites")
-        )
+        rows = (f"[tosa_convert.{kind}]\n{name} = {distribution}\n" for kind in DEFINES)
         (info / "entry_points.txt").write_text("\n".join(rows))
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1\n")
         on_path(folder)
@@ -137,6 +134,16 @@ def test_a_frontend_of_another_package_converts_any_file(
     with pytest.raises(TosaConvertError, match="No such file") as caught:
         tc.frontends.from_file(tmp_path / "none", via=NAME)
     assert caught.value.code == "file-error"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("example")
+def test_a_custom_operator_of_another_package_is_computed() -> None:
+    b = builder.Builder()
+    x = b.input("x", "FP32", (4,))
+    made = b.custom([x], [("FP32", (4,))], operator_name="SQUARE", domain_name="example")
+    b.output(*made, name="y")
+    assert golden.run(b.graph(), X, custom=NAME).outputs["y"].tolist() == [1, 4, 9, 0]
 
 
 @pytest.mark.slow
@@ -243,9 +250,11 @@ def test_extensions_are_listed_with_what_is_wrong_with_them(
     assert "no package in this Python" in capsys.readouterr().out
     package("TOSA_PROTOCOL = 1\ndef run(model, inputs): pass\ndef convert(path): pass\n")
     assert run("extensions", []) == 1
-    assert [line.split() for line in capsys.readouterr().out.splitlines()[:4]] == [
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [words for words in lines if words[0] != "cannot"] == [
         ["name", "kind", "module", "package"],
         ["extension:example", "backend", "tiny", "tiny", "1"],
+        ["extension:example", "custom", "tiny", "tiny", "1"],
         ["extension:example", "frontend", "tiny", "tiny", "1"],
         ["extension:example", "rewrite", "tiny", "tiny", "1"],
     ]

@@ -154,7 +154,11 @@ Sizes = Value | Sequence[int]
 _MOST_SHOWN: Final = 80
 
 
-def wrong(label: str, given: object, expected: str) -> TypeError:
+class WrongArgument(TypeError):
+    """An argument of a wrong Python type."""
+
+
+def wrong(label: str, given: object, expected: str) -> WrongArgument:
     """Return the error for an argument of a wrong Python type.
 
     label: such as "add() argument input2".
@@ -162,7 +166,7 @@ def wrong(label: str, given: object, expected: str) -> TypeError:
     text = repr(given)
     if len(text) > _MOST_SHOWN:
         text = f"{text[:_MOST_SHOWN]}..."
-    return TypeError(f"{label}: found {text} ({type(given).__name__}), expected {expected}")
+    return WrongArgument(f"{label}: found {text} ({type(given).__name__}), expected {expected}")
 
 
 def integer(label: str, given: Any) -> int:

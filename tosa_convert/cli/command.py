@@ -13,17 +13,15 @@ from tosa_convert.cli.ending import work_of_verb
 from tosa_convert.cli.messages import UsageError, named_by_user
 from tosa_convert.cli.option import (
     Option,
+    ReadPath,
+    declared,
     option_sections,
     refuse_contradictions,
     refuse_shared_files,
     refuse_shared_streams,
 )
-from tosa_convert.errors import (
-    Finding,
-    TosaConvertError,
-    refuse_unknown,
-    suggest,
-)
+from tosa_convert.cli.verbs import DESCRIBED, work_of
+from tosa_convert.errors import Finding, TosaConvertError, refuse_unknown, suggest
 
 #: Options that tools of MLIR have, too.
 _OF_MLIR: Final = ("--export-to-flatbuffer", "--import-from-flatbuffer", "--split-input-file")
@@ -44,21 +42,8 @@ class Verb(click.Command):
         super().__init__(*arguments, **options)
         self._parser: Any = None
         self.params += [
-            Option(
-                ["--quiet", "-q"],
-                is_flag=True,
-                expose_value=False,
-                callback=_remember,
-                excludes=("--verbose",),
-                help="Leave out summaries, notes and warnings.",
-            ),
-            Option(
-                ["--verbose", "-v"],
-                is_flag=True,
-                expose_value=False,
-                callback=_remember,
-                help="Also say what was recognised, and how long it took.",
-            ),
+            Option(**declared(flag, {"expose_value": False, "callback": _remember}))
+            for flag in ("--quiet", "--verbose")
         ]
 
     def make_parser(self, ctx: click.Context) -> Any:
@@ -116,6 +101,32 @@ class Verb(click.Command):
         for heading, rows in option_sections(self, ctx):
             with formatter.section(heading):
                 formatter.write_dl(rows)
+
+
+@functools.cache
+def described(name: str) -> click.Command:
+    """Return a verb of the table of verbs, as click knows it."""
+    row = DESCRIBED[name]
+
+    def work(**given: Any) -> Any:
+        return work_of(row)(**given)
+
+    command = Verb(name, callback=work, help=row.help, epilog=row.epilog)
+    command.params[:0] = [
+        click.Argument(
+            [argument],
+            type=ReadPath(),
+            metavar=metavar or None,
+            nargs=-1 if metavar.endswith("...") else 1,
+        )
+        for argument, metavar in row.arguments.items()
+    ]
+    for flag in row.options.split():
+        changes = dict(row.changes.get(flag, {}))
+        parts = declared(flag, changes, changes.pop("name", ""), row.more.get(flag))
+        command.params.append(Option(**parts))
+    version = click.version_option(package_name="tosa-convert")
+    return version(command) if row.is_program else command
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:

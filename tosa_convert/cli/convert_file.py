@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from tosa_convert.cli.messages import STDIN, ProgressDisplay, UsageError, standard_data
-from tosa_convert.consumers.readers import options_for, reader_named
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.read import Input, open_input, quoting, read
 from tosa_convert.io import log
@@ -19,21 +18,20 @@ from tosa_convert.io.files import (
     standard_output,
     write_standard_output,
 )
-from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format, of_path
-from tosa_convert.io.options import (
-    ReadOptions,
-    WriteOptions,
-    given_options,
-    refuse_inapplicable,
-    refuse_weights,
+from tosa_convert.io.formats import (
+    FORMATS,
+    MLIR_FORMATS,
+    Format,
+    of_path,
 )
-from tosa_convert.records import dataclass, replace
-from tosa_convert.remedies import with_file
+from tosa_convert.io.option_table import APPLICABLE, refuse_inapplicable, refuse_weights
+from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
+from tosa_convert.records import dataclass, fields, replace
 
 if TYPE_CHECKING:
     from tosa_convert.golden.running.run_options import Engine
     from tosa_convert.graph.model import Graph
-    from tosa_convert.io.options import Form
+    from tosa_convert.io.option_table import APPLICABLE, Form
 
 
 # -- loads and saves graphs for verbs that have no options of their own for it ---------------------
@@ -129,6 +127,8 @@ def naming(path: str) -> Iterator[None]:
     try:
         yield
     except TosaConvertError as error:
+        from tosa_convert.remedies import with_file
+
         raise TosaConvertError(
             replace(row, hint=with_file(row.hint, path)) for row in error.findings
         ) from None
@@ -163,13 +163,11 @@ class ConvertOptions:
 
     def given(self) -> set[str]:
         """Return the names of the options that have another value than their default."""
-        others = ("tosa_version", "consumer", "input_names", "output_names", "split_input_file")
-        of_models = ("via", "python", "timeout", "check", "partial", "random_weights", "arrays")
-        given = {name for name in (*others, *of_models) if getattr(self, name)}
-        if self.random is not None:
-            given.add("random")
-        if self.engine != "auto":
-            given.add("engine")
+        given = {
+            row.name
+            for row in fields(self)
+            if row.name in APPLICABLE and getattr(self, row.name) != row.default
+        }
         return given | given_options(self.read) | given_options(self.write)
 
 
@@ -292,6 +290,8 @@ def applicable(
     refuse_inapplicable(options.given(), where, read_from=read_from, written_as=file_format)
     refuse_weights(file_format, write_options.weights)
     if options.consumer is not None:
+        from tosa_convert.consumers.readers import options_for, reader_named
+
         row = reader_named(options.consumer)
         write_options = options_for(row, file_format, write_options)
     return write_options
@@ -301,6 +301,8 @@ def for_reader(graph: Graph, file_format: Format, options: ConvertOptions) -> Gr
     """Return the graph in a form that the program of --for reads, and say if that is another one."""
     if options.consumer is None:
         return graph
+    from tosa_convert.consumers.readers import reader_named
+
     reader = reader_named(options.consumer)
     if not reader.rewrites:
         return graph
@@ -320,6 +322,7 @@ def _refuse_unread(graph: Graph, file_format: Format, options: ConvertOptions) -
     """Refuse what the program of --for does not read."""
     if options.consumer is None:
         return
+    from tosa_convert.consumers.readers import reader_named
     from tosa_convert.consumers.unread import program_findings
     from tosa_convert.graph.verify import refuse_unsound
 

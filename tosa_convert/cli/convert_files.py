@@ -33,7 +33,7 @@ from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.formats.read import Input
 from tosa_convert.io.files import STANDARD, file_error, refuse_same_file
 from tosa_convert.io.formats import MLIR_FORMATS, Format, of_path
-from tosa_convert.io.options import refuse_inapplicable
+from tosa_convert.io.option_table import refuse_inapplicable
 from tosa_convert.io.source_excerpt import SPLIT_MARKER
 from tosa_convert.records import replace
 

@@ -61,11 +61,12 @@ def convert(*, paths: tuple[str, ...], output: str | None, jobs: int, **given: A
 
 def _options(given: dict[str, Any]) -> ConvertOptions:
     """Return the options as one value."""
+    names = [row.name for row in fields(ConvertOptions)]
     return ConvertOptions(
         read=ReadOptions.of(given),
         write=WriteOptions.of(given),
         direction=_direction(given),
-        **{row.name: given[row.name] for row in fields(ConvertOptions) if row.name in given},
+        **{name: given[name] for name in names if given.get(name) is not None},
     )
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.option import ReadPath
-from tosa_convert.cli.shared_options import add_options, option
+from tosa_convert.cli.option import ReadPath, add_options, option
 from tosa_convert.consumers.readers import READERS, every_reader, reader_named
 from tosa_convert.errors import printable
 

@@ -1,11 +1,11 @@
-"""`extensions`: the backends, frontends and rewrites that installed packages add."""
+"""`extensions`: the backends, frontends, rewrites and CUSTOM operators that packages add."""
 
 from __future__ import annotations
 
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.shared_options import add_options
+from tosa_convert.cli.option import add_options
 from tosa_convert.errors import printable
 
 
@@ -16,7 +16,7 @@ from tosa_convert.errors import printable
 )
 @add_options("--json")
 def extensions(as_json: bool) -> int:
-    """List the backends, frontends and rewrites that installed packages add.
+    """List the backends, frontends, rewrites and CUSTOM operators that installed packages add.
 
     They are read, not imported: nothing of another package runs.
     """
@@ -31,7 +31,7 @@ def extensions(as_json: bool) -> int:
         click.echo(json.dumps([asdict(row) for row in found], indent=1))
         return 1 if any(row.problem for row in found) else 0
     if not found:
-        click.echo("no package in this Python adds a backend, a frontend or a rewrite")
+        click.echo("no package in this Python adds anything")
         return 0
     table = [("name", "kind", "module", "package")]
     table += [(row.name, row.kind.removesuffix("s"), row.module, row.package) for row in found]

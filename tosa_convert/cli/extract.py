@@ -8,8 +8,7 @@ import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.messages import note
-from tosa_convert.cli.option import ReadPath, complete_tensors, tensors_of
-from tosa_convert.cli.shared_options import add_options, option
+from tosa_convert.cli.option import ReadPath, add_options, option
 from tosa_convert.errors import TosaConvertError, printable
 
 if TYPE_CHECKING:
@@ -18,21 +17,8 @@ if TYPE_CHECKING:
 
 @click.command("extract", cls=Verb)
 @click.argument("model", type=ReadPath())
-@option(
-    "--outputs",
-    multiple=True,
-    required=True,
-    metavar="NAMES",
-    shell_complete=complete_tensors(tensors_of),
-    help="Tensors that become outputs, separated by commas.",
-)
-@option(
-    "--inputs",
-    multiple=True,
-    metavar="NAMES",
-    shell_complete=complete_tensors(tensors_of),
-    help="Tensors that become inputs.",
-)
+@option("--outputs", required=True)
+@add_options("--inputs")
 @option("--output", required=True)
 @add_options("--to --func --no-validate")
 def extract(model: str, outputs: tuple[str, ...], inputs: tuple[str, ...], **given: Any) -> int:

@@ -21,7 +21,8 @@ from tosa_convert.io.formats import (
     model_kind,
     sniff,
 )
-from tosa_convert.io.options import ReadOptions, given_options, refuse_inapplicable
+from tosa_convert.io.option_table import refuse_inapplicable
+from tosa_convert.io.options import ReadOptions, given_options
 
 if TYPE_CHECKING:
     from pathlib import Path

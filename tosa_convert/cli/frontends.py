@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.option import complete_from
-from tosa_convert.cli.shared_options import add_options
+from tosa_convert.cli.option import add_options, complete_from, frontend_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tosa_convert.frontends.table import Installed
-
-
-def frontend_names() -> Iterable[str]:
-    from tosa_convert.frontends.table import FRONTENDS
-
-    return FRONTENDS
 
 
 @click.command(

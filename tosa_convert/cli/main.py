@@ -1,6 +1,6 @@
 """The tree of verbs as click knows it, and `run`, which parses a command line with it.
 
-`plain` does the same for the command lines of small jobs.
+`start` does the same for the command lines of small jobs.
 """
 
 from __future__ import annotations
@@ -11,30 +11,31 @@ from typing import Final
 
 import click
 
-from tosa_convert.cli.command import Verbs, usage_error
+from tosa_convert.cli.command import Verbs, described, usage_error
 from tosa_convert.cli.ending import EXIT_INTERRUPTED, before_own_work, before_work, exit_code_of
 from tosa_convert.cli.messages import say
+from tosa_convert.cli.verbs import DESCRIBED
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.version import __version__
 
 #: Heading in the help -> verb -> the module that defines it, under the verb's name.
 SECTIONS: Final = {
     "Convert": {
-        "convert": "tosa_convert.cli.convert",
+        "convert": "tosa_convert.cli.verbs",
         "extensions": "tosa_convert.cli.extensions",
         "frontends": "tosa_convert.cli.frontends",
-        "repack": "tosa_convert.cli.repack",
+        "repack": "tosa_convert.cli.verbs",
         "upgrade": "tosa_convert.cli.upgrade",
         "weights": "tosa_convert.cli.weights",
     },
     "Look": {
         "data": "tosa_convert.cli.data",
-        "diff": "tosa_convert.cli.diff",
+        "diff": "tosa_convert.cli.verbs",
         "doctor": "tosa_convert.cli.doctor",
         "explain": "tosa_convert.cli.explain",
         "report": "tosa_convert.cli.report",
-        "show": "tosa_convert.cli.show",
-        "validate": "tosa_convert.cli.validate",
+        "show": "tosa_convert.cli.verbs",
+        "validate": "tosa_convert.cli.verbs",
     },
     "Run and check": {
         "bisect": "tosa_convert.qualify.verbs.bisect",
@@ -74,6 +75,8 @@ class _AllVerbs(Verbs):
 
 
 def verb(name: str) -> click.Command:
+    if name in DESCRIBED:
+        return described(name)
     command: click.Command = getattr(importlib.import_module(VERBS[name]), name)
     return command
 

@@ -1,17 +1,20 @@
-"""Options and arguments of verbs: their headings in the help, what contradicts what, and paths."""
+"""Options and arguments of verbs for click: their values, what contradicts what, and completion."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tosa_convert.cli.messages import STANDARD_INPUT, STANDARD_OUTPUT, take_streams
+from tosa_convert.cli.messages import STANDARD_INPUT, STANDARD_OUTPUT, note, take_streams
 from tosa_convert.errors import TosaConvertError, fail, printable, refuse_unknown
 from tosa_convert.io.files import STANDARD, refuse_same_file
+from tosa_convert.io.option_table import MESSAGES, OPTIONS, Row
+from tosa_convert.io.options import LIMIT_NAMES, NARROW, limits_of, parse_limit
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -20,38 +23,11 @@ if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
 
 
-#: The last heading, of the options that all verbs have.
-MESSAGES: Final = "Help and messages"
-#: Heading in the help -> the options below it, of whatever verb, in their order.
-SECTIONS: Final = {
-    "Output": "--output --to --export-to-flatbuffer --import-from-flatbuffer --count --verify "
-    "--no-validate --save-inputs --save-variables --bounds --intermediates --inside "
-    "--until --print --precise --work --resume --depends",
-    "Selection": "--outputs --inputs --seed --size --only --like --pattern --max-tensors --list "
-    "--operators --tensors --constants --grep --hex --all-bytes --as --scopes --errors",
-    "Comparison": "--against --reference --frontends --through --original --atol --rtol "
-    "--official --strict --widen --repeat --compare-names --compare-locations "
-    "--ignore-order --max-cases --seconds",
-    "Failures": "--command --expect-exit --expect-text --max-runs --xfail --refused --baseline "
-    "--slowdown --fail-slowdown --case --known --keep --reduce",
-    "Reports": "--json --sarif --json-report --junit --html --svg --dot --model-explorer --stat "
-    "--context --all --color --save",
-    "MLIR input": "--func --split-input-file --input-shape --narrow --pass-captured --full-paths",
-    "MLIR output": "--bytecode-version --function-op --generic --no-locations --elide",
-    "Names": "--names --input-names --output-names",
-    "Weights": "--weights --accept-changed-weights --larger-than --parameters",
-    "Target": "--for --tosa-version --spec-version --profile --types --scaled --level --least",
-    "Framework models": "--via --exact --random-weights --partial --check",
-    "Values of inputs": "--input --random --range --edges --no-edges --seeds --calibration --variables",
-    "Processes and limits": "--jobs --engine --python --scheduler --timeout --limit --batch-mib",
-    MESSAGES: "--quiet --verbose --version --help",
-}
-#: Flag -> its heading and its place below all headings.
+#: Flag -> its place in the help, and its heading.
 _PLACES: Final = {
-    flag: (heading, place)
-    for place, (flag, heading) in enumerate(
-        (flag, heading) for heading, flags in SECTIONS.items() for flag in flags.split()
-    )
+    **{flag: (place, OPTIONS[flag].section) for place, flag in enumerate(OPTIONS)},
+    "--version": (len(OPTIONS), MESSAGES),
+    "--help": (len(OPTIONS) + 1, MESSAGES),
 }
 #: Options below one heading, besides those of all verbs, if there are no more than these.
 _FEW: Final = 5
@@ -60,7 +36,7 @@ _FEW: Final = 5
 class Option(click.Option):
     """An option of a verb. It is given at most once, unless `multiple` adds its values up.
 
-    distinct: of values that add up, the part in which no two of them may be equal.
+    distinct: of values that add up, no two may be equal before the last of these characters.
     excludes: options that contradict it. needs: options of which at least one must be given, too.
     old: earlier spellings, which are still accepted and not shown.
     """
@@ -68,7 +44,7 @@ class Option(click.Option):
     def __init__(
         self,
         *declarations: Any,
-        distinct: Callable[[str], str] | None = None,
+        distinct: str | None = None,
         excludes: Sequence[str] = (),
         needs: Sequence[str] = (),
         old: Sequence[str] = (),
@@ -94,7 +70,7 @@ class Option(click.Option):
         if self.distinct is not None and value:
             seen: set[str] = set()
             for text in value:
-                name = self.distinct(text)
+                name = text.rpartition(self.distinct)[0] if self.distinct else text
                 if name in seen:
                     raise click.UsageError(f"{self.flag} {name} is given twice", ctx)
                 seen.add(name)
@@ -158,10 +134,10 @@ def option_sections(
         if record is not None and isinstance(param, click.Option):
             flag = next(name for name in param.opts if name.startswith("--"))
             rows.append((_PLACES[flag], record))
-    rows.sort(key=lambda row: row[0][1])
-    is_short = sum(heading != MESSAGES for (heading, _), _ in rows) <= _FEW
+    rows.sort(key=lambda row: row[0][0])
+    is_short = sum(heading != MESSAGES for (_, heading), _ in rows) <= _FEW
     sections: dict[str, list[tuple[str, str]]] = {}
-    for (heading, _), record in rows:
+    for (_, heading), record in rows:
         shown = "Options" if is_short and heading != MESSAGES else heading
         sections.setdefault(shown, []).append(record)
     yield from sections.items()
@@ -392,3 +368,249 @@ def _items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
         for name in names
         if name.lower().startswith(wanted) and quote(name) == name
     ]
+
+
+# -- values that are more than a text ---------------------------------------------------------------
+
+#: The largest size of a dimension in a file.
+_MAX_SIZE: Final = 2**31 - 1
+#: A number, "?", or a symbol: "x" separates sizes, so that it is not a letter of symbols.
+_SIZE: Final = "[0-9]{1,10}|[?]|[A-Za-wyz_][A-Za-wyz_0-9]{0,63}"
+
+
+def parsed(given: Iterable[str]) -> dict[str, tuple[int | str, ...]]:
+    """Parse the shapes that `NAME=1x2x3` texts give, by name.
+
+    Example:
+        >>> parsed(["x=Bx2x?", "a=b=4", "B=8"])
+        {'x': ('B', 2, '?'), 'a=b': (4,), 'B': (8,)}
+    """
+    shapes: dict[str, tuple[int | str, ...]] = {}
+    for text in given:
+        # A name may contain any character, so the last = separates.
+        name, _, sizes = text.rpartition("=")
+        parts = sizes.split("x") if sizes else []
+        if not name or not all(re.fullmatch(_SIZE, part) for part in parts):
+            raise click.UsageError(
+                f"--input-shape {text[:200]}: expected NAME=SIZExSIZE..., each size a number from 0, "
+                "a symbol without the letter x, or ?"
+            )
+        sizes_given = tuple(int(part) if part.isdecimal() else part for part in parts)
+        if any(isinstance(size, int) and size > _MAX_SIZE for size in sizes_given):
+            raise click.UsageError(f"--input-shape {text}: a size is at most {_MAX_SIZE}")
+        if name in shapes:
+            raise click.UsageError(f"--input-shape {text}: {name} has a shape already")
+        shapes[name] = sizes_given
+    return shapes
+
+
+#: What makes a command of a function, or adds a parameter to a command.
+Decorator = Callable[[Any], Any]
+
+
+def names_from(
+    choices: Choices, absent: str | None = None, *, with_extensions: bool = False
+) -> dict[str, Any]:
+    """Return the attributes of an option whose values are lists of names; several lists add up.
+
+    The verb gets one list with the names as `choices` writes them, or `absent`. Names of extensions stay
+    as they are, if the option takes them.
+    """
+
+    def joined(ctx: click.Context, param: Option, texts: tuple[str, ...]) -> str | None:
+        if not texts:
+            return absent
+        words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
+        by_fold = {name.lower(): name for name in choices()}
+        if with_extensions:
+            from tosa_convert.extensions import is_extension
+
+            by_fold.update({word.lower(): word for word in words if is_extension(word)})
+        for word in words:
+            if word.lower() not in by_fold:
+                refuse_unknown(param.flag, word, tuple(by_fold.values()))
+        return ",".join(dict.fromkeys(by_fold[word.lower()] for word in words))
+
+    return {"multiple": True, "callback": joined, "shell_complete": complete_from(choices)}
+
+
+def _profiles() -> Iterable[str]:
+    """Return the names of TOSA's profiles and extensions."""
+    from tosa_convert.rules.profiles import CAPABILITIES
+
+    return CAPABILITIES
+
+
+def _reader_releases() -> list[str]:
+    """Return what --for takes: programs, and each with a release."""
+    from tosa_convert.consumers.readers import every_reader, reader_named, releases
+
+    return [
+        text
+        for name in every_reader()
+        for text in (name, *(f"{name}=={release}" for release in releases(reader_named(name))))
+    ]
+
+
+def _checked_readers(ctx: click.Context, param: Option, value: Any) -> Any:
+    """Refuse unknown readers before any work, and say which release counts if none is given."""
+    from tosa_convert.consumers.readers import reader_named
+
+    for text in value if param.multiple else filter(None, [value]):
+        row = reader_named(text, param.flag)
+        # `doctor` prints the release of each program, and a completion nothing.
+        if not ctx.resilient_parsing and ctx.command.name != "doctor" and "==" not in text:
+            how = f" with {row.options}" if row.options and ":" not in text else ""
+            note(f"--for {text}: {row.release}{how} counts, the newest known release")
+    return value
+
+
+def _limits(ctx: click.Context, param: Option, texts: tuple[str, ...]) -> Any:
+    given = dict(map(parse_limit, texts))
+    for name in given:
+        refuse_unknown(param.flag, name, LIMIT_NAMES)
+    return limits_of(given)
+
+
+def _in_order(ctx: click.Context, param: Option, given: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Split names separated by commas.
+
+    An option that is given once for each name may have commas in names.
+    """
+    return tuple(given[0].split(",")) if len(given) == 1 else given or None
+
+
+def _element_type(ctx: click.Context, param: Option, value: str | None) -> str | None:
+    """Return an element type's name as TOSA writes it."""
+    if value is not None and value.upper() not in _element_types():
+        refuse_unknown(param.flag, value, tuple(_element_types()))
+    return value and value.upper()
+
+
+def _element_types() -> Iterable[str]:
+    from tosa_convert.graph.dtypes import DTYPES
+
+    return [row.name for row in DTYPES]
+
+
+def frontend_names() -> Iterable[str]:
+    from tosa_convert.frontends.table import FRONTENDS
+
+    return FRONTENDS
+
+
+def _routes() -> Iterable[str]:
+    from tosa_convert.frontends.table import ROUTES
+
+    return ROUTES
+
+
+_INPUTS: Final = complete_tensors(lambda graph: graph.main.inputs, "=")
+_OUTPUTS: Final = complete_tensors(lambda graph: graph.main.outputs, ":")
+_TENSORS: Final = {"shell_complete": complete_tensors(tensors_of)}
+#: Flag -> what the table of options does not say: what becomes of its text, and what completes it.
+_FURTHER: Final[Mapping[str, dict[str, Any]]] = {
+    "--as": {"callback": _element_type, "shell_complete": complete_from(_element_types)},
+    "--atol": {"shell_complete": _OUTPUTS},
+    "--bytecode-version": {"callback": lambda ctx, param, text: int(text)},
+    "--for": {"callback": _checked_readers, "shell_complete": complete_from(_reader_releases)},
+    "--frontends": names_from(frontend_names),
+    "--func": {"shell_complete": complete_functions},
+    "--input": {"shell_complete": _INPUTS},
+    "--input-names": {"callback": _in_order},
+    "--input-shape": {
+        "callback": lambda ctx, param, texts: parsed(texts),
+        "shell_complete": _INPUTS,
+    },
+    "--inputs": _TENSORS,
+    "--limit": {
+        "callback": _limits,
+        "shell_complete": complete_from(lambda: [f"{name}=" for name in LIMIT_NAMES]),
+    },
+    "--narrow": names_from(lambda: NARROW, absent=""),
+    "--only": {},  # each verb has others
+    "--output-names": {"callback": _in_order},
+    "--outputs": _TENSORS,
+    "--pattern": _TENSORS,
+    "--print": _TENSORS,
+    "--profile": names_from(_profiles),
+    "--range": {"shell_complete": _INPUTS},
+    "--rtol": {"shell_complete": _OUTPUTS},
+    "--types": names_from(_element_types),
+    "--until": _TENSORS,
+    "--via": {"shell_complete": complete_from(_routes)},
+}
+_TYPES: Final[Mapping[str, Any]] = {
+    "text": click.STRING,
+    "read": ReadPath(),
+    "write": WritePath(),
+    "file": NamesFile(),
+    "folder": Folder(),
+    "arrays": ArrayFile(),
+    "whole": click.INT,
+}
+
+
+def _attributes(row: Row) -> dict[str, Any]:
+    """Return the attributes of `Option` that the table of options says."""
+    found: dict[str, Any] = {
+        "metavar": row.metavar,
+        "multiple": "many" in row.words,
+        "distinct": row.distinct,
+        "excludes": row.excludes,
+        "needs": row.needs,
+        "old": row.old,
+    }
+    if row.kind in ("flag", "no"):
+        found["is_flag"] = True
+        if row.kind == "no":
+            found["callback"] = lambda ctx, param, value: not value
+    elif row.kind.startswith("value:"):
+        found["flag_value"] = row.kind.removeprefix("value:")
+    else:
+        found["type"] = _type_of(row)
+        if not found["multiple"] and row.absent() is not None:
+            found["default"] = str(row.absent()) if row.choices else row.absent()
+    return {**found, **_FURTHER.get(row.flag, {})}
+
+
+def _type_of(row: Row) -> Any:
+    if row.choices:
+        return click.Choice(row.choices, case_sensitive="folded" not in row.words)
+    if row.kind in _TYPES:
+        return _TYPES[row.kind]
+    least, _, most = row.kind.removeprefix("real:").partition("..")
+    number = click.FloatRange if row.kind.startswith("real:") else click.IntRange
+    return number(int(least.rstrip("<")), int(most) if most else None, min_open="<" in least)
+
+
+def declared(
+    flag: str, changes: Mapping[str, Any], name: str = "", more: str | None = None
+) -> dict[str, Any]:
+    """Return what `Option` is made from: a row of the table with what a verb changes."""
+    row = OPTIONS[flag]
+    attributes = {"help": row.help, **_attributes(row), **changes}
+    further = row.more if more is None else more
+    attributes["help"] = f"{attributes['help']} {further}".strip()
+    return {"param_decls": (*row.flags, name or row.name), **attributes}
+
+
+def option(flag: str, name: str = "", *, more: str | None = None, **changes: Any) -> Decorator:
+    """Return the decorator that gives a verb an option of the table.
+
+    name: of the parameter. changes: attributes of `Option` that differ, such as `required`.
+    more: what the help of this verb adds to the meaning.
+    """
+    attributes = declared(flag, changes, name, more)
+    return click.option(*attributes.pop("param_decls"), cls=Option, **attributes)
+
+
+def add_options(flags: str) -> Decorator:
+    """Return the decorator that gives a verb options of the table, separated by blanks."""
+
+    def add(command: Any) -> Any:
+        for flag in reversed(flags.split()):  # as decorators, the last of which is the first
+            command = option(flag)(command)
+        return command
+
+    return add

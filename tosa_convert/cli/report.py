@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.option import ReadPath
-from tosa_convert.cli.shared_options import add_options, option
+from tosa_convert.cli.option import ReadPath, add_options, option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
@@ -24,28 +23,7 @@ if TYPE_CHECKING:
 )
 @click.argument("model", default="-", type=ReadPath())
 @option("--output", more="The extensions .svg, .dot and .gv choose that form.")
-@option("--svg", "to", flag_value="svg", help="Write an SVG picture instead.")
-@option("--dot", "to", flag_value="dot", help="Write a graph for Graphviz instead.")
-@option(
-    "--model-explorer",
-    "to",
-    flag_value="model-explorer",
-    help="Write node data for Model Explorer instead: the errors, or the multiply-accumulates.",
-)
-@option(
-    "--errors",
-    type=ReadPath(),
-    metavar="JSON",
-    help="Show a result as colour: the JSON that check, bisect, suite or power wrote.",
-)
-@option(
-    "--scopes",
-    type=click.Choice(["auto", "names", "locations", "none"]),
-    default="auto",
-    help="Where groups of operators come from: folders in the names of tensors, or in the names of "
-    "locations. By default whichever has more.",
-)
-@add_options("--func")
+@add_options("--svg --dot --model-explorer --errors --scopes --func")
 def report(
     model: str,
     output: str | None,

@@ -9,8 +9,7 @@ import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.messages import note, say
-from tosa_convert.cli.option import ReadPath
-from tosa_convert.cli.shared_options import add_options, names_from, option
+from tosa_convert.cli.option import ReadPath, add_options, names_from, option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
@@ -26,17 +25,14 @@ def _names() -> Iterable[str]:
 
 @click.command("rewrite", cls=Verb)
 @click.argument("model", type=ReadPath(), required=False)
-@option("--output")
+@add_options("--output")
 @option(
     "--only",
     more="They are rewrites, the groups repair, clean-up, rounding and reader, or extension:NAME for a "
     "rewrite of another package.",
     **names_from(_names, absent="", with_extensions=True),
 )
-@option(
-    "--list", "list_only", is_flag=True, excludes=("--output",), help="List the rewrites and end."
-)
-@add_options("--to --func --narrow --pass-captured --no-validate")
+@add_options("--list --to --func --narrow --pass-captured --no-validate")
 def rewrite(model: str | None, only: str, list_only: bool, **given: Any) -> int:
     """Repair what TOSA forbids in MODEL, clean it up, and report every change."""
     from tosa_convert import rewrites

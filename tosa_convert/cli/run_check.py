@@ -126,6 +126,7 @@ _OF_BISECT: Final = (
     "atol",
     "rtol",
     "official",
+    "custom",
     "func",
     "narrow",
     "input_shapes",
@@ -185,7 +186,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
                 _print(label, results[label], is_single=is_single)
                 if edges is not None:
                     say_edges(edges)
-    engine = named_engine(options)
+    engine = named_engine(options, graph)
     if options["as_json"]:
         say(runs_as_json(results, more, is_single=is_single, engine=engine))
     elif not is_single:

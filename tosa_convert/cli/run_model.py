@@ -23,7 +23,6 @@ from tosa_convert.cli.messages import (
     user_of,
     write_file,
 )
-from tosa_convert.cli.option import tensors_of
 from tosa_convert.errors import fail, printable
 from tosa_convert.golden.accuracy.criteria import FLOATING_POINT, Tolerances
 from tosa_convert.golden.arrays.by_name import Array, npy_pieces
@@ -179,9 +178,9 @@ def arrays_from_files(
     return arrays
 
 
-def named_engine(options: Mapping[str, Any]) -> Engine:
+def named_engine(options: Mapping[str, Any], graph: Graph | None = None) -> Engine:
     """Return the engine that computes the reference, and say so if it is not the reference model."""
-    engine = chosen_engine(options["engine"])
+    engine = chosen_engine(options["engine"], graph)
     if engine != "reference-model":
         note(f"engine: {engine}")
     return engine
@@ -222,7 +221,7 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
         "outputs": described(result.outputs),
         "variables": described(result.variables),
         "seconds": round(result.seconds, 3),
-        "engine": chosen_engine(run_options.engine),
+        "engine": chosen_engine(run_options.engine, program.graph),
     }
     for option, content in (
         ("output", result.outputs),
@@ -247,9 +246,8 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
 
 def _tensors_outside_regions(graph: Graph, patterns: Sequence[str]) -> list[str]:
     """Return the tensors of the main block that match, or [] if a pattern matches none."""
-    names = {
-        pattern: [n for n in tensors_of(graph) if matches(n, [pattern])] for pattern in patterns
-    }
+    every = (*graph.main.tensors, *graph.main.shapes)
+    names = {pattern: [n for n in every if matches(n, [pattern])] for pattern in patterns}
     return list(dict.fromkeys(itertools.chain(*names.values()))) if all(names.values()) else []
 
 

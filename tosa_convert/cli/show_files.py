@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.cli import show_text
-from tosa_convert.cli import show_text as show_json
 from tosa_convert.cli.convert_file import open_path
 from tosa_convert.cli.files_in_directories import (
     FileFailure,
@@ -35,7 +34,8 @@ from tosa_convert.formats.read import (
 )
 from tosa_convert.io.files import STANDARD, map_file, write_standard_output
 from tosa_convert.io.formats import is_saved_model, model_kind
-from tosa_convert.io.options import ReadOptions, given_options, refuse_inapplicable
+from tosa_convert.io.option_table import refuse_inapplicable
+from tosa_convert.io.options import ReadOptions, given_options
 from tosa_convert.records import dataclass, field, replace
 from tosa_convert.views.inspection.summary import summarize
 
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 
 #: What `--operators`, `--tensors` and `--constants` list.
 LISTINGS: Final = {
-    "operators": (show_text.operator_lines, show_json.operators),
-    "tensors": (show_text.tensor_lines, show_json.tensors),
-    "constants": (show_text.constant_lines, show_json.constants),
+    "operators": (show_text.operator_lines, show_text.operators),
+    "tensors": (show_text.tensor_lines, show_text.tensors),
+    "constants": (show_text.constant_lines, show_text.constants),
 }
 #: A listing -> its member in the JSON, where that is another name.
 _KEYS: Final = {"constants": "weights"}
@@ -91,7 +91,7 @@ def show_one(path: str, view: View) -> int:
     data = standard_data(view.read) if path == STANDARD else None
     if model := shown_model(path, view.read, data, [f"--{name}" for name in view.listings]):
         if view.as_json:
-            _print([show_json.document([show_json.model_row(model)])])
+            _print([show_text.document([show_text.model_row(model)])])
         else:
             _print(_as_lines(fitted(show_text.model_screen(model))))
         return 0
@@ -102,7 +102,7 @@ def show_one(path: str, view: View) -> int:
     graph, storage = read_one_of_many(opened, view.read, read_with_storage)
     if view.as_json:
         shown = _shown(opened, graph, storage)
-        _print([show_json.document([_content(shown, graph, view)])])
+        _print([show_text.document([_content(shown, graph, view)])])
     elif view.listings:
         _print(_listed(graph, view))
     else:
@@ -117,7 +117,7 @@ def _show_programs(opened: Input, names: list[str], others: list[str], view: Vie
         read = replace(view.read, func=name)
         rows.append(_shown(opened, *read_one_of_many(opened, read, read_with_storage), name))
     if view.as_json:
-        _print([show_json.document(list(map(show_json.file_row, rows)))])
+        _print([show_text.document(list(map(show_text.file_row, rows)))])
     else:
         _print(_as_lines(fitted(show_text.programs_screen(rows, others))))
     return 0
@@ -161,7 +161,7 @@ def _shown(opened: Input, graph: Graph, storage: tuple[Storage, ...], function: 
 
 def _content(shown: Shown, graph: Graph, view: View) -> dict[str, Any]:
     """Return the file's object in the JSON."""
-    content = show_json.file_row(shown)
+    content = show_text.file_row(shown)
     for name in view.listings:
         content[_KEYS.get(name, name)] = list(LISTINGS[name][1](graph, view.wanted))
     return content
@@ -197,11 +197,13 @@ def show_files(paths: Sequence[str], view: View, processes: int) -> int:
     work = functools.partial(_read, view=view)
     with contextlib.closing(outcomes(work, files, files, processes)) as found:
         results = [
-            one if isinstance(one, Result) else _unreadable(str(path), one)
+            one
+            if isinstance(one, Result)
+            else Result(str(path), None, show_text.unreadable(str(path), findings_of(one)[0]), one)
             for path, one in zip(files, found, strict=True)
         ]
     if view.as_json:
-        _print([show_json.document([result.content for result in results])])
+        _print([show_text.document([result.content for result in results])])
     else:
         _print(_as_lines(fitted(show_text.table([r.shown for r in results if r.shown]))))
     failures = ((result.name, result.failure) for result in results if result.failure is not None)
@@ -211,16 +213,11 @@ def show_files(paths: Sequence[str], view: View, processes: int) -> int:
 def _read(path: Path, view: View) -> Result:
     name = str(path)
     if model := shown_model(name, view.read, None, [f"--{name}" for name in view.listings]):
-        return Result(name, model, show_json.model_row(model))
+        return Result(name, model, show_text.model_row(model))
     opened = open_input(name, view.read)
     graph, storage = read_one_of_many(opened, view.read, read_with_storage)
     shown = _shown(opened, graph, storage)
     return Result(name, shown, _content(shown, graph, view) if view.as_json else {})
-
-
-def _unreadable(name: str, failure: FileFailure) -> Result:
-    content = show_json.unreadable(name, findings_of(failure)[0])
-    return Result(name, None, content, failure)
 
 
 # -- output ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tosa_convert.cli.text_columns import (
 )
 from tosa_convert.errors import Finding, grouped, printable
 from tosa_convert.formats.read import Storage
-from tosa_convert.graph.model import UNLOCATED, counted
+from tosa_convert.graph.model import UNLOCATED, SoftwareVersion, Target, Version, counted
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format
 from tosa_convert.records import dataclass
 from tosa_convert.rules.amounts import Amount
@@ -31,13 +31,18 @@ from tosa_convert.views.inspection.listing import (
     operator_rows_of,
     tensor_rows,
 )
-from tosa_convert.views.inspection.summary import Summary
+from tosa_convert.views.inspection.statistics import Statistics
+from tosa_convert.views.inspection.summary import (
+    OperatorSummary,
+    RegionSummary,
+    Summary,
+    TypeSummary,
+    ValueSummary,
+)
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.model_summary import ModelSummary, ModelValue
     from tosa_convert.graph.model import Graph
-    from tosa_convert.views.inspection.statistics import Statistics
-    from tosa_convert.views.inspection.summary import RegionSummary, Summary, ValueSummary
 
 
 # -- what `show` found of a file; show_text.py and show_json.py print it ---------------------------
@@ -180,14 +185,14 @@ def _values(values: Sequence[ValueSummary | ModelValue]) -> list[str]:
 
 def _regions(regions: Sequence[RegionSummary]) -> list[str]:
     rows = [
-        (one_line(row.name), counted(row.operators, "operator"), _region_work(row.work))
+        (
+            one_line(row.name),
+            counted(row.operators, "operator"),
+            f"{row.work} MACs" if row.work.value or not row.work.exact else "",
+        )
         for row in regions[:_MOST_ROWS]
     ]
     return [*aligned(rows, right=[1, 2]), *_hidden(len(regions), "region")]
-
-
-def _region_work(work: Amount) -> str:
-    return f"{work} MACs" if work.value or not work.exact else ""
 
 
 def _hidden(total: int, noun: str) -> list[str]:
@@ -392,10 +397,26 @@ def _constant_cells(row: ConstantRow, several: bool) -> tuple[str, ...]:
 
 
 # --------------------------------------------------------------------------------------------------
-# what `show --json` prints. docs/show.md describes the members; names and meanings are stable.
+# what `show --json` prints: the same rows. docs/show.md describes the members; names and meanings are
+# stable.
 
 #: Increases when a member gets another name or meaning; new members do not increase it.
 SCHEMA: int = 1
+#: What is an object -> its members, and the attributes that they are where the names differ.
+_MEMBERS: Final[Mapping[type, str]] = {
+    Amount: "value exact",
+    Finding: "code rule where message hint",
+    OperatorRow: "region block index name inputs outputs attributes=values regions location macs=work",
+    OperatorSummary: "name count macs=work",
+    RegionSummary: "name inputs outputs operator_count=operators macs=work "
+    "peak_activation_bytes=peak_activations",
+    Statistics: "count least greatest mean zeros nans infinities values histogram",
+    Summary: "version producer target needs inputs outputs variables regions operator_count "
+    "operator_kinds=operators element_types=types constants constant_bytes "
+    "constants_without_data=without_data macs=work macs_not_counted=not_counted "
+    "peak_activation_bytes=peak_activations findings",
+    TypeSummary: "name tensors constants constant_bytes",
+}
 
 
 def document(files: Sequence[dict[str, Any]]) -> str:
@@ -403,29 +424,33 @@ def document(files: Sequence[dict[str, Any]]) -> str:
     import json  # the screen is printed without it
 
     content = {"tool": f"tosa-convert {__version__}", "schema": SCHEMA, "files": list(files)}
-    return json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
+    return json.dumps(as_json(content), indent=1, allow_nan=False) + "\n"
 
 
-def _plain(value: Any) -> Any:
-    """Return values that JSON has: NaN and infinities become texts."""
+def as_json(value: Any) -> Any:
+    """Return a value as JSON has it: NaN and infinities become texts."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
+    if isinstance(value, ValueSummary):
+        row = {"name": value.name, "type": value.type, "shape": as_json(value.shape)}
+        # Most values have neither.
+        row |= {"block": value.block} if value.block else {}
+        return row | ({} if value.sizes is None else {"sizes": list(value.sizes)})
+    if members := _MEMBERS.get(type(value)):
+        pairs = (member.partition("=")[::2] for member in members.split())
+        return {name: as_json(getattr(value, other or name)) for name, other in pairs}
+    if isinstance(value, (Version, SoftwareVersion, Target)):
+        return str(value)
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {name: as_json(item) for name, item in value.items()}
+    return list(map(as_json, value)) if isinstance(value, (list, tuple)) else value
 
 
 def unreadable(name: str, findings: Sequence[Finding]) -> dict[str, Any]:
     """Return the object of a file that cannot be read."""
-    return {"file": name, "readable": False, "findings": list(map(finding_row, findings))}
-
-
-def finding_row(finding: Finding) -> dict[str, str]:
-    """Return a finding, as `validate --json` has it."""
-    names = ("code", "rule", "where", "message", "hint")
-    return {name: getattr(finding, name) for name in names}
+    return {"file": name, "readable": False, "findings": as_json(findings)}
 
 
 def model_row(shown: ShownModel) -> dict[str, Any]:
@@ -449,8 +474,7 @@ def _kinds(kinds: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def _model_value(value: ModelValue) -> dict[str, Any]:
-    shape = None if value.shape is None else list(value.shape)
-    row: dict[str, Any] = {"name": value.name, "type": value.dtype, "shape": shape}
+    row: dict[str, Any] = {"name": value.name, "type": value.dtype, "shape": as_json(value.shape)}
     if value.scale is not None:
         row |= {"scale": value.scale, "zero_point": value.zero_point}
     return row
@@ -458,144 +482,55 @@ def _model_value(value: ModelValue) -> dict[str, Any]:
 
 def file_row(shown: Shown) -> dict[str, Any]:
     """Return the object of a file, without its listings."""
-    summary = shown.summary
+    content = as_json(shown.summary)
+    findings = content.pop("findings")
+    content["macs_not_counted"] = dict(content["macs_not_counted"])
     return {
         "file": shown.name,
         "readable": True,
         "format": shown.format,
         **({"function": shown.function} if shown.function else {}),
         "bytes": shown.size,
-        "version": str(summary.version),
-        "producer": None if summary.producer is None else str(summary.producer),
-        "target": None if summary.target is None else str(summary.target),
-        "needs": None if summary.needs is None else summary.needs._asdict(),
-        "inputs": list(map(_value_json, summary.inputs)),
-        "outputs": list(map(_value_json, summary.outputs)),
-        "variables": list(map(_value_json, summary.variables)),
-        "regions": list(map(_region, summary.regions)),
-        **_counts_json(summary),
-        "storage": [row._asdict() for row in shown.storage],
-        "findings": list(map(finding_row, summary.findings)),
+        **content,
+        "storage": as_json(shown.storage),
+        "findings": findings,
     }
-
-
-def _counts_json(summary: Summary) -> dict[str, Any]:
-    return {
-        "operator_count": summary.operator_count,
-        "operator_kinds": [
-            {"name": row.name, "count": row.count, "macs": _amount(row.work)}
-            for row in summary.operators
-        ],
-        "element_types": [
-            {
-                "name": row.name,
-                "tensors": row.tensors,
-                "constants": row.constants,
-                "constant_bytes": row.constant_bytes,
-            }
-            for row in summary.types
-        ],
-        "constants": summary.constants,
-        "constant_bytes": summary.constant_bytes,
-        "constants_without_data": summary.without_data,
-        "macs": _amount(summary.work),
-        "macs_not_counted": dict(summary.not_counted),
-        "peak_activation_bytes": _amount(summary.peak_activations),
-    }
-
-
-def _amount(amount: Amount | None) -> dict[str, Any] | None:
-    return None if amount is None else {"value": amount.value, "exact": amount.exact}
-
-
-def _value_json(value: ValueSummary) -> dict[str, Any]:
-    shape = None if value.shape is None else list(value.shape)
-    row: dict[str, Any] = {"name": value.name, "type": value.type, "shape": shape}
-    # Most values have neither.
-    if value.block:
-        row["block"] = value.block
-    if value.sizes is not None:
-        row["sizes"] = list(value.sizes)
-    return row
-
-
-def _region(region: RegionSummary) -> dict[str, Any]:
-    return {
-        "name": region.name,
-        "inputs": list(map(_value_json, region.inputs)),
-        "outputs": list(map(_value_json, region.outputs)),
-        "operator_count": region.operators,
-        "macs": _amount(region.work),
-        "peak_activation_bytes": _amount(region.peak_activations),
-    }
-
-
-# -- listings --------------------------------------------------------------------------------------
 
 
 def operators(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
     """Iterate over an object for each operator."""
-    return map(_operator, operator_rows(graph, wanted))
-
-
-def _operator(row: OperatorRow) -> dict[str, Any]:
-    return {
-        "region": row.region,
-        "block": row.block,
-        "index": row.index,
-        "name": row.name,
-        "inputs": list(map(_value_json, row.inputs)),
-        "outputs": list(map(_value_json, row.outputs)),
-        "attributes": dict(row.values),
-        "regions": list(row.regions),
-        "location": row.location,
-        "macs": _amount(row.work),
-    }
+    for row in operator_rows(graph, wanted):
+        yield {**as_json(row), "attributes": as_json(dict(row.values))}
 
 
 def tensors(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
     """Iterate over an object for each tensor and shape."""
-    return map(_tensor, tensor_rows(graph, wanted))
-
-
-def _tensor(row: TensorRow) -> dict[str, Any]:
-    return {
-        "region": row.region,
-        "block": row.block,
-        **_value_json(row.value),
-        "kind": row.kind,
-        "bytes": _amount(row.size),
-        "producer": row.producer or None,
-        "producer_index": None if row.producer_index < 0 else row.producer_index,
-        "users": list(row.users),
-    }
+    for row in tensor_rows(graph, wanted):
+        yield {
+            "region": row.region,
+            "block": row.block,
+            **as_json(row.value),
+            "kind": row.kind,
+            "bytes": as_json(row.size),
+            "producer": row.producer or None,
+            "producer_index": None if row.producer_index < 0 else row.producer_index,
+            "users": list(row.users),
+        }
 
 
 def constants(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
     """Iterate over an object for each constant."""
-    return map(_constant, constant_rows(graph, wanted))
-
-
-def _constant(row: ConstantRow) -> dict[str, Any]:
-    return {
-        "region": row.tensor.region,
-        "block": row.tensor.block,
-        **_value_json(row.value),
-        "bytes": row.nbytes,
-        **statistics_row(row.statistics),
-    }
+    for row in constant_rows(graph, wanted):
+        yield {
+            "region": row.tensor.region,
+            "block": row.tensor.block,
+            **as_json(row.value),
+            "bytes": row.nbytes,
+            **statistics_row(row.statistics),
+        }
 
 
 def statistics_row(found: Statistics) -> dict[str, Any]:
     """Return the statistics of a constant or an array."""
-    return {
-        "count": found.count,
-        "least": found.least,
-        "greatest": found.greatest,
-        "mean": found.mean,
-        "zeros": found.zeros,
-        "nans": found.nans,
-        "infinities": found.infinities,
-        "values": [{"value": value, "count": count} for value, count in found.values],
-        "histogram": list(found.histogram),
-    }
+    values = [{"value": as_json(value), "count": count} for value, count in found.values]
+    return {**as_json(found), "values": values}

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Final, NoReturn
 
+    from tosa_convert.cli.verbs import Described
+    from tosa_convert.io.option_table import Row
+
 
 #: Columns of a terminal from which click makes the lines of the help no longer.
 HELP_WIDTH: Final = 80
@@ -129,192 +132,21 @@ def exit_code(verb_name: str, words: list[str]) -> int:
 
 # --------------------------------------------------------------------------------------------------
 # command lines of small jobs, parsed without click, which takes longer to import than they take.
-# A line is plain if it has a verb of `PLAIN`, some of the options of its row, each once, and
-# arguments. Any other line, and any line with a mistake, is for click. A plain line means what it
-# means to click.
+# A line is plain if it has a verb of `DESCRIBED`, some of its options whose values are texts, each once
+# and none of them against another, and arguments. Any other line, and any line with a mistake, is for
+# click. A plain line means what it means to click.
 
-#: What follows the option on the command line: a value, one of some values, or nothing.
-_ANY: Final = None
-_TO: Final = ("mlir", "mlirbc", "tosa", "json")
-_WEIGHTS: Final = ("auto", "embedded", "offset", "npy", "safetensors", "irpa")
-_VERSIONS: Final = ("1.0", "1.1")
-
-#: Flag -> the parameter, and the values that may follow, or what the flag alone means.
-_MESSAGES: Final = {
-    "-q": ("quiet", True),
-    "--quiet": ("quiet", True),
-    "-v": ("verbose", True),
-    "--verbose": ("verbose", True),
-}
-_OUTPUT: Final = {"-o": ("output", _ANY), "--output": ("output", _ANY)}
-_WRITING: Final = {
-    **_OUTPUT,
-    "--to": ("to", _TO),
-    "--verify": ("verify", True),
-    "--no-validate": ("validate", False),
-    "--weights": ("weights", _WEIGHTS),
-}
-_OF_WRITING: Final = {
-    "output": None,
-    "to": None,
-    "verify": False,
-    "validate": True,
-    "weights": "auto",
-    "accept_changed_weights": False,
-    "consumer": None,
-}
-
-
-class PlainVerb:
-    """A verb: its work, its arguments and options, and the values of those that are not given."""
-
-    __slots__ = ("arguments", "defaults", "function", "module", "needed", "options")
-
-    def __init__(
-        self,
-        work: str,
-        arguments: Sequence[str],
-        options: Mapping[str, tuple[str, Any]],
-        defaults: Mapping[str, Any],
-        needed: str = "",
-    ) -> None:
-        """work: a module of this package and its function. arguments: "*" after a name: any number."""
-        self.module, self.function = work.split(":")
-        self.arguments, self.needed = arguments, needed
-        self.options = {**_MESSAGES, **options}
-        self.defaults = defaults
-
-
-PLAIN: Final = {
-    "convert": PlainVerb(
-        "convert_work:convert",
-        ["paths*"],
-        {
-            **_WRITING,
-            "--export-to-flatbuffer": ("export_to_flatbuffer", True),
-            "--import-from-flatbuffer": ("import_from_flatbuffer", True),
-            "--names": ("names", ("retain", "generate")),
-            "--tosa-version": ("tosa_version", _VERSIONS),
-            "--generic": ("generic", True),
-            "--no-locations": ("locations", False),
-            "--full-paths": ("full_paths", True),
-            "--func": ("func", _ANY),
-        },
-        {
-            **_OF_WRITING,
-            "export_to_flatbuffer": False,
-            "import_from_flatbuffer": False,
-            "split_input_file": False,
-            "names": "retain",
-            "tosa_version": "",
-            "bytecode_version": 1,
-            "function_op": "func.func",
-            "generic": False,
-            "locations": True,
-            "elide": None,
-            "full_paths": False,
-            "input_names": None,
-            "output_names": None,
-            "via": "",
-            "exact": False,
-            "partial": False,
-            "check": False,
-            "random_weights": False,
-            "arrays": (),
-            "random": None,
-            "engine": "auto",
-            "timeout": None,
-            "limits": None,
-            "python": "",
-            "jobs": 0,
-            "pass_captured": False,
-            "narrow": "",
-            "input_shapes": {},
-            "func": None,
-        },
-    ),
-    "repack": PlainVerb("convert_work:repack", ["source"], _WRITING, _OF_WRITING, needed="output"),
-    "validate": PlainVerb(
-        "validate_files:validate_programs",
-        ["files*"],
-        {
-            **_OUTPUT,
-            "--level": ("level", ("8k", "none")),
-            "--spec-version": ("spec_version", _VERSIONS),
-            "--least": ("least", True),
-            "--json": ("as_json", True),
-            "--func": ("func", _ANY),
-        },
-        {
-            "output": None,
-            "profile": None,
-            "level": None,
-            "spec_version": None,
-            "readers": (),
-            "least": False,
-            "as_json": False,
-            "as_sarif": False,
-            "limits": None,
-            "jobs": 0,
-            "func": None,
-        },
-    ),
-    "show": PlainVerb(
-        "show_files:show",
-        ["files*"],
-        {
-            "--operators": ("operators", True),
-            "--tensors": ("tensors", True),
-            "--constants": ("constants", True),
-            "--json": ("as_json", True),
-            "--func": ("func", _ANY),
-        },
-        {
-            "operators": False,
-            "tensors": False,
-            "constants": False,
-            "grep": None,
-            "as_hex": False,
-            "all_bytes": False,
-            "as_json": False,
-            "limits": None,
-            "jobs": 0,
-            "func": None,
-        },
-    ),
-    "diff": PlainVerb(
-        "diff_files:diff",
-        ["left", "right"],
-        {
-            "--compare-names": ("compare_names", True),
-            "--compare-locations": ("compare_locations", True),
-            "--ignore-order": ("ignore_order", True),
-            "--func": ("func", _ANY),
-        },
-        {
-            "compare_names": False,
-            "compare_locations": False,
-            "ignore_order": False,
-            "context": 1,
-            "everything": False,
-            "stat": False,
-            "as_json": False,
-            "color": None,
-            "func": None,
-        },
-    ),
-}
-#: Parameters of which a line has one at most.
-_EXCLUSIVE: Final = ({"quiet", "verbose"}, {"export_to_flatbuffer", "import_from_flatbuffer"})
 #: A sign that Windows, whose shells leave it to the program, would replace.
 _EXPANDED: Final = frozenset("*?[]~%$")
+#: Values that are taken as they are.
+_TEXTS: Final = frozenset(("text", "read", "write"))
 
 
 class PlainCall:
     """A verb with the values of its parameters.
 
-    name: the verb. values: all of its parameters. words: its command line.
-    is_alone: the verb is a command of its own.
+    name: the verb. given: flag -> value. words: its command line. is_alone: the verb is a command of its
+    own.
     """
 
     __slots__ = ("given", "is_alone", "name", "values", "words")
@@ -322,28 +154,31 @@ class PlainCall:
     def __init__(
         self, name: str, words: Sequence[str], given: dict[str, Any], is_alone: bool
     ) -> None:
+        from tosa_convert.cli.verbs import DESCRIBED
+        from tosa_convert.io.option_table import OPTIONS
+
         self.name, self.words, self.given, self.is_alone = name, words, given, is_alone
-        self.values = {**PLAIN[name].defaults, **given}
-        self.values.pop("quiet", None)
-        self.values.pop("verbose", None)
+        verb = DESCRIBED[name]
+        self.values = {argument: given[argument] for argument in verb.arguments}
+        for flag in verb.options.split():
+            row, changes = OPTIONS[flag], verb.changes.get(flag, {})
+            absent = () if "multiple" in changes else changes.get("default", row.absent())
+            self.values[changes.get("name", row.name)] = given.get(flag, absent)
 
     def run(self, before: Callable[[str], None]) -> Any:
         """Do the work. before: the set-up of the process, called with the verb."""
-        from importlib import import_module
-
         from tosa_convert.cli.ending import work_of_verb
         from tosa_convert.cli.messages import STANDARD_OUTPUT, UsageError, take_streams
+        from tosa_convert.cli.verbs import DESCRIBED, work_of
 
         take_streams({STANDARD_OUTPUT: "--output"} if self.values.get("output") == "-" else {})
-        row = PLAIN[self.name]
-        work = getattr(import_module(f"tosa_convert.cli.{row.module}"), row.function)
         try:
             return work_of_verb(
                 self.name,
-                lambda: work(**self.values),
+                lambda: work_of(DESCRIBED[self.name])(**self.values),
                 before,
-                quiet="quiet" in self.given,
-                verbose="verbose" in self.given,
+                quiet="--quiet" in self.given,
+                verbose="--verbose" in self.given,
             )
         except UsageError as error:
             from tosa_convert.cli.main import usage_error_of
@@ -357,17 +192,34 @@ def plain_call(verb_name: str, words: Sequence[str]) -> PlainCall | None:
 
     verb_name: the verb if the words do not begin with it.
     """
+    from tosa_convert.cli.verbs import DESCRIBED
+
     if any(name.startswith("_") and name.endswith("_COMPLETE") for name in os.environ):
         return None  # a shell asks for completions
     name, rest = (verb_name, words) if verb_name else (words[0] if words else "", words[1:])
-    if name not in PLAIN:
+    if name not in DESCRIBED:
         return None
-    given = _given(PLAIN[name], rest)
+    given = _given(DESCRIBED[name], rest)
     return None if given is None else PlainCall(name, rest, given, bool(verb_name))
 
 
-def _given(row: PlainVerb, words: Sequence[str]) -> dict[str, Any] | None:
-    """Return the values of the parameters that a plain command line gives; None if it is not plain."""
+def _plain_options(verb: Described) -> dict[str, Row]:
+    """Return the options of a verb that a plain line may have, by all of their names."""
+    from tosa_convert.io.option_table import OPTIONS
+
+    rows = [OPTIONS[flag] for flag in (*verb.options.split(), "--quiet", "--verbose")]
+    return {
+        name: row
+        for row in rows
+        if (row.choices or row.kind in _TEXTS or row.kind in ("flag", "no"))
+        and row.words.isdisjoint(("many", "parsed"))
+        for name in row.flags
+    }
+
+
+def _given(verb: Described, words: Sequence[str]) -> dict[str, Any] | None:
+    """Return the values of arguments and options; None if the line is not plain."""
+    options = _plain_options(verb)
     given: dict[str, Any] = {}
     arguments: list[str] = []
     rest = iter(words)
@@ -377,36 +229,51 @@ def _given(row: PlainVerb, words: Sequence[str]) -> dict[str, Any] | None:
         if word == "-" or word[0] != "-":
             arguments.append(word)
             continue
-        flag, equals, text = word.partition("=")
-        name, values = row.options.get(flag, ("", _ANY))
-        if not name or name in given:
+        name, equals, text = word.partition("=")
+        row = options.get(name)
+        if row is None or row.flag in given:
             return None
-        if isinstance(values, bool):
+        if row.kind in ("flag", "no"):
             if equals:
                 return None
-            given[name] = values
+            given[row.flag] = row.kind == "flag"
             continue
-        if equals and not flag.startswith("--"):
+        if equals and not name.startswith("--"):
             return None
         value = text if equals else next(rest, "")
-        if not value or (value[0] == "-" and value != "-") or (values and value not in values):
+        if not value or (value[0] == "-" and value != "-"):
             return None
-        given[name] = value
-    if any(len(pair & given.keys()) > 1 for pair in _EXCLUSIVE) or (
-        row.needed and row.needed not in given
-    ):
+        if row.choices and value not in row.choices:
+            return None
+        given[row.flag] = value
+    if _contradict(verb, options, given):
         return None
-    return _with_arguments(row, given, arguments)
+    return _with_arguments(verb, given, arguments)
+
+
+def _contradict(verb: Described, options: Mapping[str, Row], given: Mapping[str, Any]) -> bool:
+    """Return whether options exclude each other, or one that another needs is missing."""
+    for flag in given:
+        row = options[flag]
+        excluded = verb.changes.get(flag, {}).get("excludes", row.excludes)
+        if not given.keys().isdisjoint(excluded):
+            return True
+        if row.needs and given.keys().isdisjoint(row.needs):
+            return True
+    return any(
+        "required" in changes and flag not in given for flag, changes in verb.changes.items()
+    )
 
 
 def _with_arguments(
-    row: PlainVerb, given: dict[str, Any], arguments: list[str]
+    verb: Described, given: dict[str, Any], arguments: list[str]
 ) -> dict[str, Any] | None:
     """Add the arguments; return None if their number is wrong, or several are standard input."""
     if arguments.count("-") > 1:
         return None
-    if row.arguments[0].endswith("*"):
-        return {row.arguments[0].rstrip("*"): tuple(arguments), **given}
-    if len(arguments) != len(row.arguments):
+    (name, metavar), *others = verb.arguments.items()
+    if metavar.endswith("..."):
+        return {name: tuple(arguments), **given}
+    if len(arguments) != 1 + len(others):
         return None
-    return {**dict(zip(row.arguments, arguments, strict=True)), **given}
+    return {**dict(zip(verb.arguments, arguments, strict=True)), **given}

@@ -8,8 +8,7 @@ import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.messages import note
-from tosa_convert.cli.option import ReadPath
-from tosa_convert.cli.shared_options import add_options, option
+from tosa_convert.cli.option import ReadPath, add_options, option
 from tosa_convert.errors import printable
 
 

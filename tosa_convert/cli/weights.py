@@ -8,8 +8,7 @@ import click
 
 from tosa_convert.cli.command import Verbs
 from tosa_convert.cli.messages import note
-from tosa_convert.cli.option import Folder, ReadPath
-from tosa_convert.cli.shared_options import add_options, option
+from tosa_convert.cli.option import Folder, ReadPath, add_options, option
 from tosa_convert.errors import printable
 from tosa_convert.io.options import WEIGHT_FORMS, WeightForm
 
@@ -33,13 +32,7 @@ def weights() -> None:
     "says, else npy.",
     more="",
 )
-@option(
-    "--larger-than",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="BYTES",
-    help="Leave smaller constants out.",
-)
+@add_options("--larger-than")
 def export_weights(
     source: str, output: str | None, form: WeightForm | None, larger_than: int
 ) -> None:
@@ -80,13 +73,7 @@ def import_weights(source: str, folder: str, accept_changed_weights: bool, **giv
 @weights.command("strip")
 @click.argument("source", type=ReadPath(), metavar="IN")
 @option("--output", required=True)
-@option("--to")
-@option(
-    "--parameters",
-    is_flag=True,
-    old=("--all",),
-    help="Also replace zero points, shifts, multipliers and padding values.",
-)
+@add_options("--to --parameters")
 def strip_weights(source: str, parameters: bool, **given: Any) -> None:
     """Replace the weights by zeros, for a bug report on a confidential model.
 

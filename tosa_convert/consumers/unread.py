@@ -265,6 +265,8 @@ def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
             place = located(operator_path(where, index, operator), operator)
             for message in _problems(block, operator, reader):
                 yield Finding(_CODE, place, message)
+            if not operator.spec.is_in_tools and not reader.dialect:
+                yield Finding(_CODE, place, f"{reader.spelling} does not read {operator.spec}")
         for name in dict.fromkeys(block.outputs):
             found = ""
             if reader.computed and block is main and name in block.inputs:

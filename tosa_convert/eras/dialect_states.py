@@ -14,14 +14,16 @@ from tosa_convert.graph import opset
 from tosa_convert.graph.dtypes import DTYPES
 from tosa_convert.records import NamedTuple
 
-#: The states, oldest first.
-STATES: Final = (
+#: States in which the form of something changed.
+_FORMS: Final = (
     *("2022-01", "2022-05", "2022-07", "2022-09", "2022-12"),
     *("2023-02", "2023-04", "2023-05", "2023-08", "2023-10", "2023-11", "2023-12"),
     *("2024-01", "2024-04", "2024-07"),
     *("2025-01", "2025-02", "2025-03", "2025-04", "2025-06", "2025-09", "2025-10", "2025-11"),
     *("2026-01", "2026-02", "2026-05", "2026-08"),
 )
+#: The states, oldest first: these, and those that added operators.
+STATES: Final = tuple(sorted({*_FORMS, *(row.state for row in opset.OPERATORS if row.state)}))
 #: The month of the newest release that was tried; it has the last state.
 NEWEST_MONTH: Final = "2026-10"
 #: Functions are operations of the dialect `func`; before, of `builtin` and `std`.

@@ -10,7 +10,7 @@ from tosa_convert.eras.old_operations import DowngradeEditor, Editor, OldOperati
 from tosa_convert.eras.rules import convolution, data_layout, elementwise
 from tosa_convert.eras.rules import data_layout as resize
 from tosa_convert.graph.model import Operator, Tensor
-from tosa_convert.graph.opset import BY_MLIR
+from tosa_convert.graph.opset import BY_MLIR, table_of
 from tosa_convert.records import NamedTuple
 
 #: Writes an operator of today in an older form.
@@ -154,8 +154,11 @@ def is_old(old: OldOperation, tensors: Mapping[str, Tensor]) -> bool:
 
 
 #: Operators whose form has changed -> the state with that of today, and what makes the one before.
-DOWNGRADES: Final = {
-    BY_MLIR[name].name: (rule.since, rule.downgrade)
-    for name, rule in RULES.items()
-    if rule.downgrade is not None
-}
+DOWNGRADES: Final = table_of(
+    "older_form",
+    {
+        BY_MLIR[name].name: (rule.since, rule.downgrade)
+        for name, rule in RULES.items()
+        if rule.downgrade is not None
+    },
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,16 +13,14 @@ from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.io import log
 from tosa_convert.io.files import map_file, read_at_most, too_large
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, READ_ONLY, WEIGHT_FILES, Format, sniff
-from tosa_convert.io.gc_pause import garbage_collection_paused
+from tosa_convert.io.option_table import refuse_inapplicable
 from tosa_convert.io.options import (
     WEIGHT_FORMS,
     ReadOptions,
     WeightForm,
     given_options,
-    refuse_inapplicable,
 )
 from tosa_convert.records import NamedTuple, replace
-from tosa_convert.remedies import with_file
 
 if TYPE_CHECKING:
     from tosa_convert.eras.old_operations import Upgrade
@@ -35,6 +34,30 @@ if TYPE_CHECKING:
 #: Where a constant is stored.
 StoredForm = Literal["embedded", "offset", "npy", "safetensors", "irpa"]
 STORED_FORMS: Final[tuple[StoredForm, ...]] = get_args(StoredForm)
+
+
+@contextmanager
+def garbage_collection_paused() -> Iterator[None]:
+    """Pause the cyclic garbage collector, unless it is paused already.
+
+    A graph is many small objects and no cycles, so collecting while one is made only takes time.
+
+    Example:
+        >>> import gc
+        >>> with garbage_collection_paused():
+        ...     gc.isenabled()
+        False
+        >>> gc.isenabled()
+        True
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class Buffer(Protocol):
@@ -214,6 +237,8 @@ def _read_alone(
 
 def quoted(findings: Iterable[Finding], opened: Input) -> tuple[Finding, ...]:
     """Return findings of an input's program that name its file, and quote its line of MLIR text."""
+    from tosa_convert.remedies import with_file
+
     path = opened.path
     found = [replace(row, hint=with_file(row.hint, path) if path else row.hint) for row in findings]
     if opened.format != "mlir":
@@ -429,7 +454,14 @@ def _lacks_scales(tensor: Tensor) -> bool:
 
 
 def _with_shapes(graph: Graph, options: ReadOptions, opened: Input | None = None) -> Graph:
-    """Return the graph with the shapes that the options give its arguments; log what stays dynamic."""
+    """Return the graph with the shapes that the options give its arguments; log what stays dynamic.
+
+    Also with the meanings that they give CUSTOM operators.
+    """
+    if options.custom:
+        from tosa_convert.custom import give_meaning
+
+        graph = give_meaning(graph, options.custom)
     if not options.input_shapes:
         return graph
     names: list[str] = []

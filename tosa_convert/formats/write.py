@@ -9,20 +9,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tosa_convert.errors import fail, refuse_unknown
-from tosa_convert.formats.read import Input, read, weights_beside, weights_folder, with_weights
+from tosa_convert.formats.read import (
+    Input,
+    garbage_collection_paused,
+    read,
+    weights_beside,
+    weights_folder,
+    with_weights,
+)
+from tosa_convert.graph.constant import in_order
 from tosa_convert.io import log
 from tosa_convert.io.files import Progress, map_file, one_writer, replace_file
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WRITTEN, Format
-from tosa_convert.io.gc_pause import garbage_collection_paused
+from tosa_convert.io.option_table import FORMS, Form, refuse_weights
 from tosa_convert.io.options import (
-    FORMS,
     WEIGHT_FORMS,
-    Form,
     ReadOptions,
     WeightForm,
     Weights,
     WriteOptions,
-    refuse_weights,
 )
 from tosa_convert.records import replace
 from tosa_convert.version import __version__
@@ -196,7 +201,7 @@ def _render_sound(
         version = _bytecode_version(options, state)
         options = replace(options, bytecode_version=version)
         with garbage_collection_paused():
-            return encode_module(graph, options, columns=columns, state=state).pieces
+            return in_order(encode_module(graph, options, columns=columns, state=state).pieces)
     from tosa_convert.formats.mlir.text.print.module import write as write_text
 
     with garbage_collection_paused():

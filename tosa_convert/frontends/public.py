@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.extensions import is_extension
@@ -24,34 +24,55 @@ from tosa_convert.frontends.table import (
     model_kinds,
     recognize,
 )
-from tosa_convert.io.options import (
-    LimitsLike,
-    ReadOptions,
-    Shapes,
-    limits_of,
-    narrow_types,
-    shapes_of,
-)
+from tosa_convert.io.keywords import refuse_unexpected, takes_keywords
+from tosa_convert.io.options import LimitsLike, ReadOptions, Shapes
 from tosa_convert.process.child import temporary_folder
 from tosa_convert.records import replace
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from tosa_convert.graph.model import Graph
 
 
+class ModelKeywords(TypedDict, total=False):
+    """Keywords of the functions that convert models; `from_file` documents each of them."""
+
+    input_shapes: Shapes | None
+    full_paths: bool
+    exact: bool
+    narrow: str | Iterable[str]
+    python: str
+    timeout: float
+    limits: LimitsLike
+
+
+class TFLiteKeywords(ModelKeywords, total=False):
+    """Keywords of `from_tflite`."""
+
+    func: str | None
+
+
+class TorchKeywords(ModelKeywords, total=False):
+    """Keywords of `from_torch`."""
+
+    via: str
+
+
+class FileKeywords(TFLiteKeywords, TorchKeywords, total=False):
+    """Keywords of `from_file`."""
+
+    random_weights: bool
+
+
+#: Defaults of the keywords that `ReadOptions` does not have.
+_DEFAULTS: Final = {"python": "", "timeout": TIMEOUT, "via": "", "random_weights": False}
+
+
+@takes_keywords(FileKeywords, **_DEFAULTS)
 def from_file(
     path: str | os.PathLike[str],
-    *,
-    input_shapes: Shapes | None = None,
-    narrow: str | Iterable[str] = (),
-    full_paths: bool = False,
-    exact: bool = False,
-    func: str | None = None,
-    via: str = "",
-    random_weights: bool = False,
-    python: str = "",
-    timeout: float = TIMEOUT,
-    limits: LimitsLike = None,
+    **options: Unpack[FileKeywords],
 ) -> Graph:
     """Convert a model of any framework, which its content tells.
 
@@ -89,7 +110,8 @@ def from_file(
         >>> graph.main.tensors["image"].shape
         (4, 3)
     """
-    name = os.fspath(path)
+    refuse_unexpected(from_file, options)
+    name, via = os.fspath(path), options.get("via", "")
     model = Recognised(via, os.path.abspath(name), name) if is_extension(via) else recognize(name)
     if is_extension(via) and not os.path.exists(name):
         raise fail("file-error", name, "cannot be read: No such file or directory")
@@ -98,25 +120,14 @@ def from_file(
             f"the input is not a model that a frontend reads, expected one of: {model_kinds()}"
         )
         raise fail("unrecognised-input", name, message)
-    read = _read_options(input_shapes, narrow, full_paths, exact, limits, func)
-    options = FrontendOptions(
-        python=python, timeout=timeout, read=read, via=via, random_weights=random_weights
-    )
-    with lowered(model, options) as found:
+    with lowered(model, _options_of(options)) as found:
         return found.graph
 
 
+@takes_keywords(TFLiteKeywords, **_DEFAULTS)
 def from_tflite(
     path: str | os.PathLike[str],
-    *,
-    input_shapes: Shapes | None = None,
-    full_paths: bool = False,
-    exact: bool = False,
-    narrow: str | Iterable[str] = (),
-    func: str | None = None,
-    python: str = "",
-    timeout: float = TIMEOUT,
-    limits: LimitsLike = None,
+    **options: Unpack[TFLiteKeywords],
 ) -> Graph:
     """Convert a TFLite model.
 
@@ -151,8 +162,8 @@ def from_tflite(
         >>> graph.main.inputs
         ['image']
     """
-    read = _read_options(input_shapes, narrow, full_paths, exact, limits, func)
-    return _of_frontend("tflite", path, FrontendOptions(python=python, timeout=timeout, read=read))
+    refuse_unexpected(from_tflite, options)
+    return _of_frontend("tflite", path, _options_of(options))
 
 
 def from_jax(
@@ -203,16 +214,10 @@ def from_jax(
     return graph_of(function, arguments_of(args, kwargs, names), names, full_paths, exact)
 
 
+@takes_keywords(ModelKeywords, **_DEFAULTS)
 def from_keras(
     model: Any,
-    *,
-    input_shapes: Shapes | None = None,
-    full_paths: bool = False,
-    exact: bool = False,
-    narrow: str | Iterable[str] = (),
-    python: str = "",
-    timeout: float = TIMEOUT,
-    limits: LimitsLike = None,
+    **options: Unpack[ModelKeywords],
 ) -> Graph:
     """Convert a Keras model; see `from_file`.
 
@@ -241,10 +246,10 @@ def from_keras(
         >>> tc.frontends.from_keras(model).main.inputs
         ['image']
     """
-    read = _read_options(input_shapes, narrow, full_paths, exact, limits)
-    options = FrontendOptions(python=python, timeout=timeout, read=read)
+    refuse_unexpected(from_keras, options)
+    given = _options_of(options)
     if isinstance(model, (str, os.PathLike)):
-        return _of_frontend("keras", model, options)
+        return _of_frontend("keras", model, given)
     if not hasattr(model, "export"):
         raise TypeError(f"found {type(model).__name__}, expected a keras.Model or a path")
     from tosa_convert.frontends.keras.convert import export
@@ -252,25 +257,19 @@ def from_keras(
     with temporary_folder("tosa-frontend-") as folder:
         # A SavedModel has no Python code: layers of one's own need not be known to the child.
         path = os.path.join(folder, getattr(model, "name", "") or "model")
-        export(model, path, numeric_shapes(read.input_shapes))
+        export(model, path, numeric_shapes(given.read.input_shapes))
         inputs = [tensor.name for tensor in getattr(model, "inputs", None) or []]
         names = {
             INPUT_NAMES: json.dumps(inputs),
             OUTPUT_NAMES: json.dumps(getattr(model, "output_names", [])),
         }
-        return _of_frontend("tensorflow", path, replace(options, options=names))
+        return _of_frontend("tensorflow", path, replace(given, options=names))
 
 
+@takes_keywords(ModelKeywords, **_DEFAULTS)
 def from_onnx(
     path: str | os.PathLike[str],
-    *,
-    input_shapes: Shapes | None = None,
-    full_paths: bool = False,
-    exact: bool = False,
-    narrow: str | Iterable[str] = (),
-    python: str = "",
-    timeout: float = TIMEOUT,
-    limits: LimitsLike = None,
+    **options: Unpack[ModelKeywords],
 ) -> Graph:
     """Convert an ONNX model.
 
@@ -303,23 +302,16 @@ def from_onnx(
         >>> graph.main.inputs
         ['image']
     """
-    read = _read_options(input_shapes, narrow, full_paths, exact, limits)
-    return _of_frontend("onnx", path, FrontendOptions(python=python, timeout=timeout, read=read))
+    refuse_unexpected(from_onnx, options)
+    return _of_frontend("onnx", path, _options_of(options))
 
 
+@takes_keywords(TorchKeywords, **_DEFAULTS)
 def from_torch(
     module: Any,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
-    *,
-    via: str = "",
-    input_shapes: Shapes | None = None,
-    full_paths: bool = False,
-    exact: bool = False,
-    narrow: str | Iterable[str] = (),
-    python: str = "",
-    timeout: float = TIMEOUT,
-    limits: LimitsLike = None,
+    **options: Unpack[TorchKeywords],
 ) -> Graph:
     """Convert a torch module; buffers that a call changes become variables.
 
@@ -353,36 +345,22 @@ def from_torch(
         >>> graph.main.inputs, graph.main.outputs
         (['input'], ['linear'])
     """
+    refuse_unexpected(from_torch, options)
     if importlib.util.find_spec("torch") is None:
         raise TosaConvertError(missing(frontend("torch"), ["torch"]))
     from tosa_convert.frontends.torch.export import save_program
 
-    read = _read_options(input_shapes, narrow, full_paths, exact, limits)
     with temporary_folder("tosa-frontend-") as name:
         path = Path(name) / "module.pt2"
         saved = save_program(module, args, kwargs, path)
         model = Recognised("torch", str(path), type(module).__name__)
-        options = FrontendOptions(python=python, timeout=timeout, read=read, via=via, options=saved)
-        with lowered(model, options) as found:
+        with lowered(model, replace(_options_of(options), options=saved)) as found:
             return found.graph
 
 
-def _read_options(
-    input_shapes: Shapes | None,
-    narrow: str | Iterable[str],
-    full_paths: bool,
-    exact: bool,
-    limits: LimitsLike,
-    func: str | None = None,
-) -> ReadOptions:
-    return ReadOptions(
-        func=func,
-        narrow=narrow_types(narrow),
-        full_paths=full_paths,
-        exact=exact,
-        input_shapes=shapes_of(input_shapes),
-        limits=limits_of(limits),
-    )
+def _options_of(keywords: Mapping[str, Any]) -> FrontendOptions:
+    own = {name: keywords[name] for name in _DEFAULTS if name in keywords}
+    return FrontendOptions(read=ReadOptions.of(keywords), **own)
 
 
 def _of_frontend(name: str, path: str | os.PathLike[str], options: FrontendOptions) -> Graph:

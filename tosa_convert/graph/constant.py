@@ -7,7 +7,8 @@ keeps alive. Data is copied or converted only on request, and block by block whe
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
 from tosa_convert.graph.dtypes import DTYPES, INT4, DType, dtype
@@ -81,6 +82,8 @@ def sign_extend(elements: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int8]:
     return extended
 
 
+#: Bytes of an array beyond which its elements are put in order only when they are read.
+_COPIED = 1 << 20
 #: A file has an element as an attribute, such as a bound of CLAMP, in this many bytes.
 ELEMENT_BYTES = 8
 #: `tosa-opt` pads the data of a constant with zeros to a multiple of this many bytes,
@@ -390,6 +393,55 @@ class Constant:
         return any((block & 0x0F == 8).any() for block in self.raw_blocks())
 
 
+class Rearranged(Constant):
+    """Elements of an array whose order in memory is another: copied whenever the buffer is read.
+
+    A transposed weight takes no memory beside the weight. A buffer that is still in use is shared.
+    """
+
+    __slots__ = ("_array", "_made")
+
+    def __init__(self, dtype: DType, array: npt.NDArray[Any]) -> None:
+        self._array = array
+        self._made: Any = None
+        self.dtype = dtype
+        self.count = array.size
+        self.unpacked = self.splat = False
+        self.padding = self.usual_padding
+        self.owner = None
+
+    def __len__(self) -> int:
+        """Return the bytes of the buffer, which is not made for it."""
+        return self.nbytes
+
+    @property
+    def address(self) -> int:
+        """Return a number of this constant alone, as its buffer has no place of its own."""
+        return -id(self)
+
+    @property
+    def buffer(self) -> memoryview:  # type: ignore[override]
+        """Return the elements in row-major order."""
+        flat = None if self._made is None else self._made()
+        if flat is None:
+            flat = np.ascontiguousarray(self._array).reshape(-1).view(np.uint8)
+            flat.flags.writeable = False
+            self._made = weakref.ref(flat)
+        data: memoryview = flat.data
+        return data
+
+    def uniform(self) -> memoryview | None:
+        """Return the element that all elements equal bit for bit, without a copy of most arrays."""
+        corner = self._array[(slice(2),) * self._array.ndim]
+        octets = np.ascontiguousarray(corner).view(np.uint8).reshape(corner.size, -1)
+        return super().uniform() if (octets == octets[0]).all() else None
+
+
+def in_order(pieces: Iterable[Any]) -> Iterator[Any]:
+    """Iterate over pieces of a file; a rearranged constant is made when its turn comes."""
+    return (piece.buffer if isinstance(piece, Rearranged) else piece for piece in pieces)
+
+
 def _same_bytes(one: memoryview, other: memoryview) -> bool:
     """Return whether two buffers of one length hold the same bytes, with copies of a bounded size."""
     return all(
@@ -439,6 +491,9 @@ def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
         Traceback (most recent call last):
         ValueError: 200 does not fit INT8
     """
+    is_strided = array.nbytes > _COPIED and not array.flags.c_contiguous
+    if is_strided and array.dtype == element.numpy and not element.is_packed:
+        return Rearranged(element, array)
     data = _data_of(np.ascontiguousarray(array).reshape(-1), element)
     data.padding = data.usual_padding
     return data

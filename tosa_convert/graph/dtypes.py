@@ -113,7 +113,7 @@ NOT_ELEMENT_TYPES: Final = {
     "SHAPE": "the type of a TosaShape, which has no element type field",
 }
 
-_BY_NAME: Final = {row.name: row for row in DTYPES}
+BY_NAME: Final = {row.name: row for row in DTYPES}
 BY_CODE: Final = {row.code: row for row in DTYPES}
 BY_MLIR: Final = {row.mlir: row for row in DTYPES}
 
@@ -128,7 +128,7 @@ def dtype(name: str) -> DType:
         >>> dtype("BF16")
         BF16
     """
-    return _BY_NAME[name]
+    return BY_NAME[name]
 
 
 #: The element types of block-scaled (MX) tensors, and the type of their scales.

@@ -9,11 +9,74 @@ from tosa_convert.records import NamedTuple
 # -- what the row of an operator says, as texts that `opset.py` reads ------------------------------
 
 
+class Traits(NamedTuple):
+    """What other folders know of an operator.
+
+    A row says all of it: text of `key=word`, where later words replace earlier ones. A word names an
+    entry of a table in the folder that uses it, where "own" is the entry of the operator's name.
+    Words without an entry, entries without a word and missing keys are errors when tables are built.
+
+    family: that of the operators that pictures show alike, and that levels limit alike.
+    elementwise: how many operands, from the first one on, are broadcast to the shape of the result.
+    shape: what infers the shapes of the results, and which checks there are (rules/families).
+    value: what computes the results in numpy, and documents it (reference).
+    bound: what its accuracy rule multiplies, unless it is the result (reference/bounds).
+    edges: for which operands implementations err (golden/edges/operator_edges).
+    response: how the result follows a small error of an operand: `linear`, `product` of two,
+        `choice` of one, `bend`, `smooth`, `power`, `pole`, `step`, `cast`, `jump` of a comparison,
+        `equality`, `position` of an extreme, `table`, `sum`, `move`, `mixed` if it moves several
+        operands; or "none" if runs with errors show all (golden/accuracy).
+    range: the least and the greatest result.
+    terms: what an element of the result is computed from (golden/edges/send_back).
+    extreme: whether the "greatest" or "least" element is searched.
+    random: what makes random operands (qualify/random_graphs).
+    folding: whether constants are folded, if that is "exact", "rounded", or "both".
+    overflow: integers that do not fit are "refused", since TOSA leaves them open; it "saturates"; or
+        "none" if it has none or wraps around.
+    on_bool: the operator that does the same to BOOL; after a colon `negated` if the second operand, or
+        `inverted` if the result is; "operand"; or an element type to cast to (rewrites/repairs).
+    older_form: what writes it for older states of the dialect, if its form was another one (eras/table).
+    accuracy: "exact"; "operand", as the operand whose elements are moved; "none", no rule of TOSA; or
+        "own", as the row says.
+    products: "own" if the row has `multiply_accumulates`.
+    """
+
+    family: str
+    elementwise: str
+    shape: str
+    value: str
+    bound: str
+    edges: str
+    response: str
+    range: str
+    terms: str
+    extreme: str
+    random: str
+    folding: str
+    overflow: str
+    on_bool: str
+    older_form: str
+    accuracy: str
+    products: str
+
+
+#: The state of the newest release of tosa-tools, 2026.8.0, of which the reference model is a part.
+TOOLS_STATE: Final = "2026-08"
+#: The words of traits that name no entry of a table.
+WORDS: Final = {
+    "response": "none linear product choice bend smooth power pole step cast jump equality position "
+    "table sum move mixed",
+    "extreme": "none greatest least",
+    "folding": "none exact rounded both",
+    "overflow": "none refused saturates",
+}
+
+
 class Row(NamedTuple):
     """An operator, as texts.
 
     name: the name in TOSA.
-    family: that of the operators that have similar rules, and that pictures show alike.
+    traits: see `Traits`.
     operands: their names, in order, and after "->" those of the results, unless that is one `output`.
         `x` stands for exactly one, `x?` for at most one, and `x*` for any number.
         After a colon: `shape`, a !tosa.shape; `const`, a tensor whose elements verifiers and compilers
@@ -29,16 +92,12 @@ class Row(NamedTuple):
         between alternatives and a blank between rows. What a type needs by itself is not repeated:
         BF16, INT4, INT48, INT64, the FP8 and the MX types need extensions.
     attributes: their names, in the order of the schema; after a colon the length of a list.
-    accuracy: how floating-point results may differ from exact ones, if the operands are exact:
-        "exact"; "operand", as the operand whose elements are moved; "none", no rule of TOSA; the name
+    accuracy: how floating-point results may differ from exact ones, if the operands are exact: the name
         of a formula of golden/accuracy; or a bound such as "ulp 2", and after ";" others for single
         types. It begins with "inexact:" if implementations compute different results of equal operands.
     multiply_accumulates: the dimensions of the result and of the two operands that are multiplied. A
         letter stands for the same size wherever it is, (CM) for a product, "." for what does not
         count. The number is the product of all letters. Or, after "?", why the number is not known.
-    elementwise: how many operands, from the first one on, are broadcast to the shape of the result;
-        by default all but constants in the families "elementwise" and "activation", and none in others.
-    is_step: whether a floating-point result is the same for near operands, and jumps between them.
     commutes: whether the first two operands may be exchanged.
     since: the TOSA version and the state of the dialect that added it; "" for 1.0 and the first state.
     old_names: names in older states of the dialect, oldest first, each with the state that ended it.
@@ -46,14 +105,12 @@ class Row(NamedTuple):
     """
 
     name: str
-    family: str
+    traits: str
     operands: str
     types: str
     attributes: str = ""
-    accuracy: str = "exact"
+    accuracy: str = ""
     multiply_accumulates: str = ""
-    elementwise: int | None = None
-    is_step: bool = False
     commutes: bool = False
     since: str = ""
     old_names: str = ""
@@ -107,6 +164,71 @@ _STATES: Final = (
     "T -> T; INT/FP+VARIABLE | b i8 i16 i32 i64; INT+VARIABLE | i4 i48; FP+VARIABLE | float f8"
 )
 
+# -- traits that several operators have --------------------------------------------------------------
+
+_BASIC: Final = "elementwise=0 shape=own value=own random=own"
+#: Of operators that no judge has to know: they compute no numbers, or in blocks.
+_UNJUDGED: Final = (
+    f"{_BASIC} bound=none edges=none response=none range=-inf:inf terms=none extreme=none "
+    "folding=none overflow=none on_bool=none older_form=none products=none"
+)
+_UNARY: Final = (
+    f"{_BASIC} family=elementwise elementwise=1 shape=first bound=none edges=none "
+    "response=none range=-inf:inf terms=none extreme=none random=unary folding=exact overflow=none "
+    "on_bool=none older_form=none accuracy=exact products=none"
+)
+_FUNCTION: Final = f"{_UNARY} response=smooth folding=rounded accuracy=own"
+_SATURATING: Final = f"{_FUNCTION} family=activation edges=saturation range=-1:1"
+_BINARY: Final = f"{_UNARY} elementwise=2 shape=broadcast random=binary"
+_TRUTHS: Final = f"{_BINARY} edges=truths"
+_SHIFT: Final = f"{_BINARY} edges=shift random=amounts folding=none"
+_COMPARISON: Final = f"{_BINARY} edges=comparison response=jump random=comparison"
+_ADDITION: Final = f"{_BINARY} edges=sum response=linear overflow=refused accuracy=own"
+_REDUCTION: Final = (
+    f"{_BASIC} family=reduction shape=one_at_axis bound=none edges=none response=none "
+    "range=-inf:inf terms=none extreme=none random=reduction folding=exact overflow=none "
+    "on_bool=none older_form=none accuracy=exact products=none"
+)
+_POSITION: Final = (
+    f"{_REDUCTION} shape=without_axis edges=extremes response=position folding=none on_bool=INT8"
+)
+_CONVOLUTION: Final = (
+    f"{_BASIC} family=convolution bound=own edges=none response=none range=-inf:inf "
+    "terms=convolution extreme=none random=convolution folding=none overflow=none "
+    "on_bool=none older_form=own accuracy=own products=own"
+)
+_MATMUL: Final = (
+    f"{_BASIC} family=matmul bound=own edges=none response=none range=-inf:inf terms=matmul "
+    "extreme=none random=matmul folding=none overflow=none on_bool=none older_form=none "
+    "accuracy=own products=own"
+)
+_TRANSFORM: Final = (
+    f"{_BASIC} family=fft bound=own edges=none response=none range=-inf:inf terms=none extreme=none "
+    "random=fft folding=none overflow=none on_bool=none older_form=none accuracy=own "
+    "products=own"
+)
+_POOL: Final = (
+    f"{_BASIC} family=pooling bound=none edges=none response=none range=-inf:inf terms=window "
+    "extreme=none random=pool folding=none overflow=none on_bool=none older_form=none "
+    "accuracy=exact products=none"
+)
+_LAYOUT: Final = (
+    f"{_BASIC} family=layout bound=none edges=none response=move range=-inf:inf terms=none "
+    "extreme=none folding=exact overflow=none on_bool=none older_form=none accuracy=operand "
+    "products=none"
+)
+_RESHAPED: Final = f"{_LAYOUT} older_form=own"
+_GATHER: Final = f"{_LAYOUT} family=gather random=gather folding=none"
+_CONVERSION: Final = f"{_UNJUDGED} family=conversion accuracy=own"
+_CONSTANT: Final = (
+    f"{_UNJUDGED} family=constant shape=declared value=none random=none accuracy=exact"
+)
+_CONTROL: Final = f"{_UNJUDGED} family=control value=none accuracy=none"
+_ON_SHAPES: Final = f"{_UNJUDGED} family=shape accuracy=exact"
+_ARITHMETIC: Final = f"{_ON_SHAPES} random=arithmetic"
+_LOGARITHM: Final = f"{_ON_SHAPES} random=logarithm"
+_BLOCKS: Final = f"{_UNJUDGED} family=block_layout accuracy=exact"
+
 # -- accuracy that several operators have, and products --------------------------------------------
 
 _ROUNDED: Final = "ulp 0.5; BF16 ulp 1"
@@ -118,16 +240,23 @@ _FFT: Final = "? the number depends on the algorithm"
 ROWS_1_0: Final = (
     Row(
         "ARGMAX",
-        "reduction",
+        f"{_POSITION} extreme=greatest",
         "input",
         "T -> U; INT | i8:i32 i8,i16,i32,i64:i64; INT+INT16 | i16:i32; FP | float,f8:i32,i64",
         "axis nan_mode",
     ),
-    Row("AVG_POOL2D", "pooling", POOL, ACCUMULATED, "kernel:2 stride:2 pad:4 acc_type", SUM),
-    Row("CONV2D", "convolution", _CONV, _CONVOLVED_MIXED, _WINDOW_2D, SUM, _PRODUCT_2D),
+    Row(
+        "AVG_POOL2D",
+        f"{_POOL} bound=own overflow=saturates older_form=own accuracy=own",
+        POOL,
+        ACCUMULATED,
+        "kernel:2 stride:2 pad:4 acc_type",
+        SUM,
+    ),
+    Row("CONV2D", _CONVOLUTION, _CONV, _CONVOLVED_MIXED, _WINDOW_2D, SUM, _PRODUCT_2D),
     Row(
         "CONV3D",
-        "convolution",
+        _CONVOLUTION,
         _CONV,
         _CONVOLVED_FP8,
         "pad:6 stride:3 dilation:3 local_bound acc_type",
@@ -136,7 +265,7 @@ ROWS_1_0: Final = (
     ),
     Row(
         "DEPTHWISE_CONV2D",
-        "convolution",
+        _CONVOLUTION,
         _CONV,
         _CONVOLVED_FP8,
         _WINDOW_2D,
@@ -145,7 +274,7 @@ ROWS_1_0: Final = (
     ),
     Row(
         "FFT2D",
-        "fft",
+        _TRANSFORM,
         "input_real input_imag -> output_real output_imag",
         "f32 f32 -> f32 f32; FP+FFT |",
         "inverse local_bound",
@@ -155,7 +284,7 @@ ROWS_1_0: Final = (
     ),
     Row(
         "MATMUL",
-        "matmul",
+        f"{_MATMUL} folding=rounded older_form=own",
         MATMUL,
         "T U T U -> A; INT | i8:i8:i32 i16:i16:i48; "
         "FP | f16:f16:f16,f32 f32:f32:f32 bf16:bf16:f32 e4m3:e4m3:f16 e5m2:e5m2:f16; "
@@ -163,10 +292,16 @@ ROWS_1_0: Final = (
         accuracy=SUM,
         multiply_accumulates="output=NIJ a=NIK b=.KJ",
     ),
-    Row("MAX_POOL2D", "pooling", "input", POOLED, "kernel:2 stride:2 pad:4 nan_mode"),
+    Row(
+        "MAX_POOL2D",
+        f"{_POOL} extreme=greatest",
+        "input",
+        POOLED,
+        "kernel:2 stride:2 pad:4 nan_mode",
+    ),
     Row(
         "RFFT2D",
-        "fft",
+        _TRANSFORM,
         "input_real -> output_real output_imag",
         "f32 -> f32 f32; FP+FFT |",
         "local_bound",
@@ -176,7 +311,7 @@ ROWS_1_0: Final = (
     ),
     Row(
         "TRANSPOSE_CONV2D",
-        "convolution",
+        f"{_CONVOLUTION} terms=none",
         _CONV,
         _CONVOLVED_MIXED,
         "out_pad:4 stride:2 local_bound acc_type",
@@ -185,42 +320,62 @@ ROWS_1_0: Final = (
     ),
     Row(
         "CLAMP",
-        "activation",
+        f"{_UNARY} family=activation edges=clamp response=bend random=own older_form=own",
         "input",
         "T -> T; INT | i8; INT+INT16 | i16; FP | float",
         "min_val max_val nan_mode",
     ),
-    Row("ERF", "activation", "input", _FLOAT, accuracy="inexact: ulp 5", since="1.0 2023-08"),
-    Row("SIGMOID", "activation", "input", _FLOAT, accuracy="inexact: abs-error"),
+    Row("ERF", _SATURATING, "input", _FLOAT, accuracy="inexact: ulp 5", since="1.0 2023-08"),
+    Row(
+        "SIGMOID",
+        f"{_SATURATING} bound=own range=0:1",
+        "input",
+        _FLOAT,
+        accuracy="inexact: abs-error",
+    ),
     Row(
         "TANH",
-        "activation",
+        f"{_SATURATING} bound=own",
         "input",
         _FLOAT,
         accuracy="inexact: abs-error lower=0.5 base=4; FP32 abs-error lower=0.5 base=12",
     ),
-    Row("ADD", "elementwise", _TWO, _SUMMED, accuracy=_ROUNDED, commutes=True),
-    Row("ARITHMETIC_RIGHT_SHIFT", "elementwise", _SHIFTED, _BITS, "round"),
-    Row("BITWISE_AND", "elementwise", _TWO, _BITS, commutes=True),
-    Row("BITWISE_OR", "elementwise", _TWO, _BITS, commutes=True),
-    Row("BITWISE_XOR", "elementwise", _TWO, _BITS, commutes=True),
+    Row("ADD", f"{_ADDITION} on_bool=LOGICAL_OR", _TWO, _SUMMED, accuracy=_ROUNDED, commutes=True),
+    Row("ARITHMETIC_RIGHT_SHIFT", _SHIFT, _SHIFTED, _BITS, "round"),
+    Row("BITWISE_AND", f"{_BINARY} on_bool=LOGICAL_AND", _TWO, _BITS, commutes=True),
+    Row("BITWISE_OR", f"{_BINARY} on_bool=LOGICAL_OR", _TWO, _BITS, commutes=True),
+    Row("BITWISE_XOR", f"{_BINARY} on_bool=LOGICAL_XOR", _TWO, _BITS, commutes=True),
     Row(
         "INTDIV",
-        "elementwise",
+        f"{_BINARY} edges=quotient random=amounts overflow=refused",
         "input1 input2:divisor",
         "T T -> T; INT/FP | i32 i64",
         old_names="div:2024-07 int_div:2025-04",
     ),
-    Row("LOGICAL_AND", "elementwise", _TWO, _BOOLS, commutes=True),
-    Row("LOGICAL_LEFT_SHIFT", "elementwise", _SHIFTED, _SHIFTED_BITS),
-    Row("LOGICAL_RIGHT_SHIFT", "elementwise", _SHIFTED, _SHIFTED_BITS),
-    Row("LOGICAL_OR", "elementwise", _TWO, _BOOLS, commutes=True),
-    Row("LOGICAL_XOR", "elementwise", _TWO, _BOOLS, commutes=True),
-    Row("MAXIMUM", "elementwise", _TWO, _NUMBERS, "nan_mode", commutes=True),
-    Row("MINIMUM", "elementwise", _TWO, _NUMBERS, "nan_mode", commutes=True),
+    Row("LOGICAL_AND", _TRUTHS, _TWO, _BOOLS, commutes=True),
+    Row("LOGICAL_LEFT_SHIFT", _SHIFT, _SHIFTED, _SHIFTED_BITS),
+    Row("LOGICAL_RIGHT_SHIFT", _SHIFT, _SHIFTED, _SHIFTED_BITS),
+    Row("LOGICAL_OR", _TRUTHS, _TWO, _BOOLS, commutes=True),
+    Row("LOGICAL_XOR", _TRUTHS, _TWO, _BOOLS, commutes=True),
+    Row(
+        "MAXIMUM",
+        f"{_BINARY} edges=comparison response=bend extreme=greatest on_bool=LOGICAL_OR",
+        _TWO,
+        _NUMBERS,
+        "nan_mode",
+        commutes=True,
+    ),
+    Row(
+        "MINIMUM",
+        f"{_BINARY} edges=comparison response=bend extreme=least on_bool=LOGICAL_AND",
+        _TWO,
+        _NUMBERS,
+        "nan_mode",
+        commutes=True,
+    ),
     Row(
         "MUL",
-        "elementwise",
+        f"{_ADDITION} edges=product response=product random=own on_bool=LOGICAL_AND older_form=own",
         "input1 input2 shift:const=0",
         "T T i8 -> U; INT | i8,i16:i32; INT/FP | i32:i32 i64:i64; FP | f32:f32 f16:f16 bf16:bf16",
         accuracy=f"inexact: {_ROUNDED}",
@@ -228,26 +383,38 @@ ROWS_1_0: Final = (
     ),
     Row(
         "POW",
-        "elementwise",
+        f"{_FUNCTION} elementwise=2 shape=broadcast bound=own "
+        "edges=power response=power range=0:inf random=own",
         "input1:positive input2",
         "T T -> T; FP | float",
         accuracy="inexact: bounds",
     ),
-    Row("SUB", "elementwise", _TWO, _SUMMED, accuracy=_ROUNDED),
+    Row("SUB", f"{_ADDITION} on_bool=LOGICAL_XOR", _TWO, _SUMMED, accuracy=_ROUNDED),
     Row(
         "TABLE",
-        "activation",
+        f"{_UNARY} family=activation edges=table response=table "
+        "random=own folding=none overflow=refused",
         "input1 table",
         "T T -> U; INT | i8:i8; INT+INT16 | i16:i32",
-        elementwise=1,
     ),
-    Row("ABS", "elementwise", "input1", _NUMBER),
-    Row("BITWISE_NOT", "elementwise", "input1", "T -> T; INT | i8 i16 i32; INT/FP | i64"),
-    Row("CEIL", "elementwise", "input1", _FLOAT, accuracy="ulp 0.5", is_step=True),
-    Row("CLZ", "elementwise", "input1", "T -> T; INT | i32; INT/FP | i64"),
+    Row("ABS", f"{_UNARY} response=bend on_bool=operand", "input1", _NUMBER),
+    Row(
+        "BITWISE_NOT",
+        f"{_UNARY} on_bool=LOGICAL_NOT",
+        "input1",
+        "T -> T; INT | i8 i16 i32; INT/FP | i64",
+    ),
+    Row(
+        "CEIL",
+        f"{_UNARY} edges=step response=step accuracy=own",
+        "input1",
+        _FLOAT,
+        accuracy="ulp 0.5",
+    ),
+    Row("CLZ", f"{_UNARY} folding=none", "input1", "T -> T; INT | i32; INT/FP | i64"),
     Row(
         "COS",
-        "elementwise",
+        f"{_FUNCTION} bound=own edges=turns range=-1:1",
         "input1",
         _FLOAT,
         accuracy="inexact: abs-error base=1 divisor=2 magnitude=1",
@@ -255,77 +422,130 @@ ROWS_1_0: Final = (
     ),
     Row(
         "EXP",
-        "elementwise",
+        f"{_FUNCTION} bound=own range=0:inf",
         "input1",
         _FLOAT,
         accuracy="inexact: abs-error base=1; FP32 abs-error base=3",
     ),
-    Row("FLOOR", "elementwise", "input1", _FLOAT, accuracy="ulp 0.5", is_step=True),
-    Row("LOG", "elementwise", "input1:positive", _FLOAT, accuracy="inexact: abs-error lower=0.5"),
-    Row("LOGICAL_NOT", "elementwise", "input1", _BOOL),
+    Row(
+        "FLOOR",
+        f"{_UNARY} edges=step response=step accuracy=own",
+        "input1",
+        _FLOAT,
+        accuracy="ulp 0.5",
+    ),
+    Row(
+        "LOG",
+        f"{_FUNCTION} bound=own edges=near_one",
+        "input1:positive",
+        _FLOAT,
+        accuracy="inexact: abs-error lower=0.5",
+    ),
+    Row("LOGICAL_NOT", _UNARY, "input1", _BOOL),
     Row(
         "NEGATE",
-        "elementwise",
+        f"{_UNARY} response=linear random=own overflow=saturates older_form=own",
         "input1 input1_zp:const=0 output_zp:const=0",
         "T T T -> T; INT | i8 i16 i32; INT/FP | i64; FP | float",
     ),
-    Row("RECIPROCAL", "elementwise", "input1:positive", _FLOAT, accuracy="inexact: ulp 1"),
-    Row("RSQRT", "elementwise", "input1:positive", _FLOAT, accuracy="inexact: ulp 2"),
-    Row("SIN", "elementwise", "input1", _FLOAT, accuracy="inexact: sin", since="1.0 2024-04"),
+    Row(
+        "RECIPROCAL",
+        f"{_UNARY} response=pole accuracy=own",
+        "input1:positive",
+        _FLOAT,
+        accuracy="inexact: ulp 1",
+    ),
+    Row(
+        "RSQRT",
+        f"{_UNARY} response=pole accuracy=own",
+        "input1:positive",
+        _FLOAT,
+        accuracy="inexact: ulp 2",
+    ),
+    Row(
+        "SIN",
+        f"{_FUNCTION} bound=own edges=turns range=-1:1",
+        "input1",
+        _FLOAT,
+        accuracy="inexact: sin",
+        since="1.0 2024-04",
+    ),
     Row(
         "SELECT",
-        "elementwise",
+        f"{_BINARY} elementwise=3 edges=choice response=choice random=own",
         "input1 input2 input3",
         "b T T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float",
     ),
-    Row("EQUAL", "elementwise", _TWO, _COMPARED, commutes=True),
-    Row("GREATER", "elementwise", _TWO, _COMPARED),
-    Row("GREATER_EQUAL", "elementwise", _TWO, _COMPARED),
-    Row("REDUCE_ALL", "reduction", "input", _BOOL, "axis"),
-    Row("REDUCE_ANY", "reduction", "input", _BOOL, "axis"),
-    Row("REDUCE_MAX", "reduction", "input", _ORDERED, "axis nan_mode"),
-    Row("REDUCE_MIN", "reduction", "input", _ORDERED, "axis nan_mode"),
+    Row(
+        "EQUAL",
+        f"{_COMPARISON} response=equality on_bool=LOGICAL_XOR:inverted",
+        _TWO,
+        _COMPARED,
+        commutes=True,
+    ),
+    Row("GREATER", f"{_COMPARISON} on_bool=LOGICAL_AND:negated", _TWO, _COMPARED),
+    Row("GREATER_EQUAL", f"{_COMPARISON} on_bool=LOGICAL_OR:negated", _TWO, _COMPARED),
+    Row("REDUCE_ALL", f"{_REDUCTION} edges=count", "input", _BOOL, "axis"),
+    Row("REDUCE_ANY", f"{_REDUCTION} edges=count", "input", _BOOL, "axis"),
+    Row(
+        "REDUCE_MAX",
+        f"{_REDUCTION} edges=extremes terms=axis extreme=greatest on_bool=REDUCE_ANY",
+        "input",
+        _ORDERED,
+        "axis nan_mode",
+    ),
+    Row(
+        "REDUCE_MIN",
+        f"{_REDUCTION} edges=extremes terms=axis extreme=least on_bool=REDUCE_ALL",
+        "input",
+        _ORDERED,
+        "axis nan_mode",
+    ),
     Row(
         "REDUCE_PRODUCT",
-        "reduction",
+        f"{_REDUCTION} folding=none on_bool=REDUCE_ALL accuracy=own",
         "input",
         _FLOAT,
         "axis",
         "inexact: reduce-product",
         old_names="reduce_prod:2025-03",
     ),
-    Row("REDUCE_SUM", "reduction", "input", _NUMBER, "axis", SUM),
+    Row(
+        "REDUCE_SUM",
+        f"{_REDUCTION} bound=own response=sum terms=axis folding=both accuracy=own",
+        "input",
+        _NUMBER,
+        "axis",
+        SUM,
+    ),
     Row(
         "CONCAT",
-        "layout",
+        f"{_LAYOUT} response=mixed",
         "input1*",
         "T -> T; INT/FP | b i64; INT | i8 i32; INT+INT16 | i16; FP | float f8 mx",
         "axis",
-        "operand",
     ),
     Row(
         "PAD",
-        "layout",
+        f"{_RESHAPED} response=mixed",
         "input1 padding:shape pad_const=0",
         "T T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float f8",
-        accuracy="operand",
     ),
-    Row("RESHAPE", "layout", "input1 shape:shape", _MOVED, accuracy="operand"),
-    Row("REVERSE", "layout", "input1", _MOVED, "axis", "operand"),
-    Row("SLICE", "layout", "input1 start:shape size:shape", _MOVED, accuracy="operand"),
-    Row("TILE", "layout", "input1 multiples:shape", _MOVED, accuracy="operand"),
-    Row("TRANSPOSE", "layout", "input1", _MOVED, "perms", "operand"),
-    Row("GATHER", "gather", "values indices:index", f"T U -> T; {_INDEXED}", accuracy="operand"),
+    Row("RESHAPE", _RESHAPED, "input1 shape:shape", _MOVED),
+    Row("REVERSE", _LAYOUT, "input1", _MOVED, "axis"),
+    Row("SLICE", _RESHAPED, "input1 start:shape size:shape", _MOVED),
+    Row("TILE", _RESHAPED, "input1 multiples:shape", _MOVED),
+    Row("TRANSPOSE", _RESHAPED, "input1", _MOVED, "perms"),
+    Row("GATHER", f"{_GATHER} folding=exact", "values indices:index", f"T U -> T; {_INDEXED}"),
     Row(
         "SCATTER",
-        "gather",
+        f"{_GATHER} response=mixed",
         "values_in indices:index input -> values_out",
         f"T U T -> T; {_INDEXED}",
-        accuracy="operand",
     ),
     Row(
         "RESIZE",
-        "resize",
+        f"{_CONVERSION} family=resize older_form=own",
         "input scale:shape offset:shape border:shape",
         "T mode=NEAREST -> T; INT | i8; INT+INT16 | i16; FP | float; 1.1 FP | f8 mx; "
         "T mode=BILINEAR -> U; INT | i8:i32; INT+INT16 | i16:i48; "
@@ -335,18 +555,18 @@ ROWS_1_0: Final = (
     ),
     Row(
         "CAST",
-        "conversion",
+        f"{_CONVERSION} elementwise=1 shape=first edges=cast "
+        "response=cast folding=exact overflow=saturates",
         "input",
         "T -> U; INT | b:i8,i16,i32,i64 i8:b,i16,i32 i16:b,i8,i32 i32:b,i8,i16,i64 i64:b,i32; "
         "FP | i8,i16,i32:float float:i8,i16,i32; "
         "FP | f16:f32,f8 f32:f16,bf16,f8 bf16:f32,f8 f8:float; "
         "1.1 FP | b:f32 f32:b float,f8:mx mx:float,f8",
         accuracy="cast",
-        elementwise=1,
     ),
     Row(
         "RESCALE",
-        "conversion",
+        f"{_CONVERSION} shape=first edges=rescale overflow=saturates older_form=own accuracy=exact",
         "input multiplier:const shift:const input_zp:const=0 output_zp:const=0",
         "T i32 i8 T U scale32=True -> U; INT | i8,i16,i32,i48:i8,i16,i32; "
         "T i16 i8 T U scale32=False -> U; INT | i8,i16,i32,i48:i8,i16,i32",
@@ -354,69 +574,68 @@ ROWS_1_0: Final = (
     ),
     Row(
         "CONST",
-        "constant",
+        _CONSTANT,
         "",
         "-> T; INT/FP | b i8 i16 i32 i64; INT | i4 i48; FP | float f8 mx e8m0; 1.1 FP | in",
     ),
     Row(
         "IDENTITY",
-        "layout",
+        f"{_LAYOUT} elementwise=1 random=unary folding=none",
         "input1",
         "T -> T; INT/FP | b i8 i16 i32 i64; INT | i4 i48; FP | float f8 mx",
-        accuracy="operand",
-        elementwise=1,
     ),
     Row(
         "CUSTOM",
-        "control",
+        f"{_CONTROL} random=none older_form=own products=own",
         "input_list* -> output_list*",
         "... -> ...; INT/FP |",
         "operator_name domain_name implementation_attrs",
-        "none",
-        "? what it computes is not known",
+        multiply_accumulates="? what it computes is not known",
     ),
     Row(
         "COND_IF",
-        "control",
+        f"{_CONTROL} response=mixed",
         "condition input_list* -> output_list*",
         "b ... -> ...; INT/FP+CONTROLFLOW |",
         "then_graph else_graph",
-        "none",
     ),
     Row(
         "WHILE_LOOP",
-        "control",
+        _CONTROL,
         "input_list* -> output_list*",
         "... -> ...; INT/FP+CONTROLFLOW |",
         "cond_graph body_graph",
-        "none",
     ),
-    Row("VARIABLE", "control", "->", "->; INT/FP+VARIABLE |", since="1.0 2023-11"),
+    Row(
+        "VARIABLE",
+        f"{_CONTROL} random=none accuracy=exact",
+        "->",
+        "->; INT/FP+VARIABLE |",
+        since="1.0 2023-11",
+    ),
     Row(
         "VARIABLE_WRITE",
-        "control",
+        f"{_CONTROL} response=move accuracy=operand",
         "input1 -> variable",
         _STATES,
-        accuracy="operand",
         since="1.0 2023-11",
-        encoded_as="IDENTITY",
         old_names="variable.write:2025-04",
+        encoded_as="IDENTITY",
     ),
     Row(
         "VARIABLE_READ",
-        "control",
+        f"{_CONTROL} response=move accuracy=operand",
         "variable -> output1",
         _STATES,
-        accuracy="operand",
         since="1.0 2023-11",
-        encoded_as="IDENTITY",
         old_names="variable.read:2025-04",
+        encoded_as="IDENTITY",
     ),
-    Row("CONST_SHAPE", "constant", "-> output:shape", "->; INT/FP |", since="1.0 2025-02"),
+    Row("CONST_SHAPE", _CONSTANT, "-> output:shape", "->; INT/FP |", since="1.0 2025-02"),
 )
 
 
-# -- the operators that TOSA 1.1 added, as in `operators_1_0.py` -----------------------------------
+# -- the operators that TOSA 1.1 added, each with the state that added it --------------------------
 
 _SHAPE: Final = "input:shape -> output:shape"
 _SHAPES: Final = "input1:shape input2:shape -> output:shape"
@@ -426,7 +645,7 @@ _ONLY_SHAPES: Final = "->; INT/FP+SHAPE |"
 ROWS_1_1: Final = (
     Row(
         "MATMUL_T_BLOCK_SCALED",
-        "matmul",
+        f"{_MATMUL} terms=none random=own",
         "a_data a_scale b_data b_scale -> output_data",
         "T S T S -> f32; FP | in:e8m0",
         "block_size",
@@ -436,7 +655,7 @@ ROWS_1_1: Final = (
     ),
     Row(
         "CAST_FROM_BLOCK_SCALED",
-        "block_conversion",
+        f"{_CONVERSION} family=block_conversion bound=own",
         "input_data input_scale -> output_data",
         "T S -> U; FP | in:e8m0:f32,bf16",
         "block_size",
@@ -445,7 +664,7 @@ ROWS_1_1: Final = (
     ),
     Row(
         "CAST_TO_BLOCK_SCALED",
-        "block_conversion",
+        f"{_CONVERSION} family=block_conversion",
         "input_data -> output_data output_scale",
         "T -> U S; FP | f32,bf16:in:e8m0",
         "block_size",
@@ -454,34 +673,40 @@ ROWS_1_1: Final = (
     ),
     Row(
         "DIM",
-        "shape",
+        _ON_SHAPES,
         "input1 -> output:shape",
         "T ->; INT/FP+SHAPE | b i64; INT+SHAPE | i8 i16 i32; FP+SHAPE | float f8 mx in e8m0",
         "axis",
         since="1.1 2026-01",
     ),
-    Row("CONCAT_SHAPE", "shape", "input*:shape -> output:shape", _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("ADD_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
-    Row("SUB_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
-    Row("MUL_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row(
+        "CONCAT_SHAPE",
+        _ON_SHAPES,
+        "input*:shape -> output:shape",
+        _ONLY_SHAPES,
+        since="1.1 2026-02",
+    ),
+    Row("ADD_SHAPE", _ARITHMETIC, _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row("SUB_SHAPE", _ARITHMETIC, _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row("MUL_SHAPE", _ARITHMETIC, _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
     Row(
         "SLICE_SHAPE",
-        "shape",
+        _ON_SHAPES,
         "input:shape start:const size:const -> output:shape",
         "i32 i32 ->; INT/FP+SHAPE |",
         since="1.1 2026-02",
     ),
-    Row("EXP2_SHAPE", "shape", _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("LOG2_CEIL_SHAPE", "shape", _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("LOG2_FLOOR_SHAPE", "shape", _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("MAX_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("MIN_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("MOD_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("DIV_CEIL_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
-    Row("DIV_FLOOR_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row("EXP2_SHAPE", _LOGARITHM, _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("LOG2_CEIL_SHAPE", _LOGARITHM, _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("LOG2_FLOOR_SHAPE", _LOGARITHM, _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("MAX_SHAPE", _ARITHMETIC, _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("MIN_SHAPE", _ARITHMETIC, _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("MOD_SHAPE", _ARITHMETIC, _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("DIV_CEIL_SHAPE", _ARITHMETIC, _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row("DIV_FLOOR_SHAPE", _ARITHMETIC, _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
     Row(
         "ASSERT_EQUAL_SHAPE",
-        "shape",
+        _ON_SHAPES,
         "input1:shape input2:shape ->",
         _ONLY_SHAPES,
         "allow_broadcast",
@@ -489,7 +714,7 @@ ROWS_1_1: Final = (
     ),
     Row(
         "CONV2D_BLOCK_SCALED",
-        "convolution",
+        f"{_CONVOLUTION} terms=none random=own older_form=none",
         "input_data input_scale weight_data weight_scale bias pad:shape stride:shape dilation:shape",
         "T S T S f32 -> f32; FP+MXFP-CONV | inf:e8m0",
         "block_size",
@@ -499,7 +724,7 @@ ROWS_1_1: Final = (
     ),
     Row(
         "MAX_POOL2D_ADAPTIVE",
-        "pooling",
+        f"{_POOL} extreme=greatest",
         "input kernel:shape stride:shape pad:shape",
         POOLED,
         "nan_mode",
@@ -507,7 +732,7 @@ ROWS_1_1: Final = (
     ),
     Row(
         "AVG_POOL2D_ADAPTIVE",
-        "pooling",
+        f"{_POOL} bound=own overflow=saturates accuracy=own",
         f"{POOL} kernel:shape stride:shape pad:shape",
         ACCUMULATED,
         "acc_type",
@@ -516,7 +741,7 @@ ROWS_1_1: Final = (
     ),
     Row(
         "RESHAPE_BLOCK_SCALED",
-        "block_layout",
+        _BLOCKS,
         "input input_scale? new_value_shape:shape -> output output_scale?",
         "T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float f8; T S -> T S; FP | in:e8m0",
         "block_size",
@@ -524,7 +749,7 @@ ROWS_1_1: Final = (
     ),
     Row(
         "ROW_GATHER_BLOCK_SCALED",
-        "block_layout",
+        f"{_BLOCKS} random=row_gather",
         "values values_scale? indices:index row_count:const -> output output_scale?",
         "T U i32 -> T; INT/FP | b,i8,i16,i32:i32,i64 i64:i64; FP | float,f8:i32,i64; "
         "T S U i32 -> T S; FP | in:e8m0:i32,i64",
@@ -533,15 +758,14 @@ ROWS_1_1: Final = (
     ),
     Row(
         "ROW_GATHER",
-        "gather",
+        f"{_GATHER} random=row_gather",
         "values indices:index row_count:const",
         "T U i32 -> T; INT/FP | b,i8,i16,i32,i64:i32,i64; FP | float,f8,mx:i32,i64",
-        accuracy="operand",
         since="1.1 2026-08",
     ),
     Row(
         "MATMUL_T",
-        "matmul",
+        _MATMUL,
         MATMUL,
         "T U Z(T) Z(U) -> A; INT | i8:i8:i32 i16:i16:i48; "
         "FP | f16:f16:f16 float,f8,mx:float,f8,mx:f32; "

@@ -1,12 +1,14 @@
-"""The operators, as objects made of the rows of `operators_1_0.py` and `operators_1_1.py`."""
+"""The operators, as objects made of the rows of `operators.py`, and tables of what is known of each."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Final
+from functools import cache
+from typing import Any, Final, TypeVar
 
+from tosa_convert.errors import fail
 from tosa_convert.graph.dtypes import (
     V1_0,
     V1_1,
@@ -17,8 +19,8 @@ from tosa_convert.graph.dtypes import (
     RoundingMode,
     dtype,
 )
-from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, Row
-from tosa_convert.records import NamedTuple, dataclass
+from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, TOOLS_STATE, WORDS, Row, Traits
+from tosa_convert.records import NamedTuple, dataclass, replace
 
 #: The value of an attribute in a Graph.
 AttributeValue = int | bool | str | bytes | tuple[int, ...] | IntEnum | DType
@@ -67,6 +69,45 @@ class OperandSpec(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Custom:
+    """The meaning of a CUSTOM operator.
+
+    Each function gets the operator's `implementation_attrs` as bytes first.
+
+    Args:
+        domain: its `domain_name`.
+        name: its `operator_name`.
+        value: computes the result of arrays, or a tuple of results. Integers of up to 16 bits come as
+            INT32 and others as INT64, floating point as FP32, or as FP64 for the exact result; the
+            result is rounded to its element type.
+        shape: returns a shape for each result, of the operands' shapes; it raises ValueError for those
+            that the operator does not take. Without it results have the shapes that the program says.
+        accuracy: how a backend may differ, if operands are exact: "exact"; "ulp N", so many units in the
+            last place of the exact result; or "none": as the error is that the program's other operators
+            make. Integers are always exact.
+
+    Raises:
+        TosaConvertError: "option-conflict" for another accuracy.
+
+    Example:
+        >>> import numpy as np
+        >>> Custom("acme", "SQUARE", value=lambda attributes, x: x * x, accuracy="ulp 1").name
+        'SQUARE'
+    """
+
+    domain: str
+    name: str
+    value: Callable[..., Any]
+    shape: Callable[..., Sequence[Sequence[int]]] | None = None
+    accuracy: str = "none"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"exact|none|ulp \d+(\.\d+)?", self.accuracy):
+            message = f"found the accuracy {self.accuracy!r}, expected exact, none or ulp N"
+            raise fail("option-conflict", f"{self.domain} {self.name}", message)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class OperatorSpec:
     """The row of an operator. There is one object for each operator: compare with `is`.
 
@@ -77,7 +118,8 @@ class OperatorSpec:
     encoded_as: the operator whose code a file has; different attribute tables tell the two apart.
     mlir: the name of the operation in MLIR.
     regions: those attributes that name regions.
-    family, types, is_step, commutes: see `Row`.
+    traits, family: see `Traits`.
+    types, commutes: see `Row`.
     accuracy, is_inexact: how floating-point results may differ from exact ones, see `Row`; whether
         implementations round them differently.
     multiply_accumulates: the result and the operands that are multiplied -> their dimensions, each a
@@ -86,6 +128,7 @@ class OperatorSpec:
     elementwise: how many operands, from the first one on, are broadcast to the shape of the result.
     state: the state of the dialect that added it; "" for the first one.
     old_names: names of the operation in older states, oldest first, each with the state that ended it.
+    meaning: of CUSTOM, what it computes; None if that is not known.
 
     Example:
         >>> conv = operator("CONV2D")
@@ -104,6 +147,7 @@ class OperatorSpec:
     encoded_as: str
     mlir: str
     regions: tuple[AttributeSpec, ...]
+    traits: Traits
     family: str
     types: str
     accuracy: str
@@ -111,10 +155,10 @@ class OperatorSpec:
     multiply_accumulates: Mapping[str, tuple[str, ...]]
     uncounted: str
     elementwise: int
-    is_step: bool
     commutes: bool
     state: str
     old_names: tuple[tuple[str, str], ...]
+    meaning: Custom | None = None
 
     @property
     def kernel_dimension(self) -> int:
@@ -122,11 +166,22 @@ class OperatorSpec:
         _, weight, _ = self.multiply_accumulates.values()
         return weight.index("K")
 
+    @property
+    def is_in_tools(self) -> bool:
+        """Return whether the newest tosa-tools have it, and what is built with their state of MLIR."""
+        return self.state <= TOOLS_STATE
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Return the least and the greatest result."""
+        low, _, high = self.traits.range.partition(":")
+        return float(low), float(high)
+
     def __repr__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return operator, (self.name,)
+    def __reduce__(self) -> tuple[object, tuple[object]]:
+        return (with_meaning, (self.meaning,)) if self.meaning else (operator, (self.name,))
 
     def operand_range(self) -> tuple[int, int | None]:
         """Return the lowest and highest number of operands; None for no upper bound."""
@@ -231,13 +286,6 @@ def _attributes(text: str) -> tuple[AttributeSpec, ...]:
     return tuple(rows)
 
 
-def _elementwise(row: Row, operands: tuple[OperandSpec, ...]) -> int:
-    """Return how many operands are elementwise: by default those of elementwise families."""
-    if row.elementwise is not None or row.family not in ("elementwise", "activation"):
-        return row.elementwise or 0
-    return sum(not operand.is_constant for operand in operands)
-
-
 def _products(text: str) -> dict[str, tuple[str, ...]]:
     """Parse the dimensions of operands, such as "output=NPQ(CM) weight=KLCM"."""
     words = [word.split("=") for word in text.split()]
@@ -247,31 +295,50 @@ def _products(text: str) -> dict[str, tuple[str, ...]]:
     }
 
 
+@cache
+def _traits(text: str) -> Traits:
+    return Traits(**dict(word.split("=") for word in text.split()))
+
+
+def _refuse_incomplete(code: int, row: Row, traits: Traits) -> None:
+    """Raise LookupError for a row that does not say what its traits promise, or says it twice."""
+    for name, text in (("accuracy", row.accuracy), ("products", row.multiply_accumulates)):
+        if (getattr(traits, name) == "own") != bool(text):
+            raise LookupError(f"{row.name}: {name} is {getattr(traits, name)!r}, and {text!r}")
+    for name, words in WORDS.items():
+        if getattr(traits, name) not in words.split():
+            raise LookupError(f"{row.name}: {name} is {getattr(traits, name)!r}, one of {words}")
+    if (code > len(ROWS_1_0)) != row.since.startswith("1.1 2"):
+        raise LookupError(f"{row.name}: found since={row.since!r}, expected a version and a month")
+
+
 def _spec(code: int, row: Row) -> OperatorSpec:
+    traits = _traits(row.traits)
+    _refuse_incomplete(code, row, traits)
     inputs, arrow, outputs = row.operands.partition("->")
-    operands = _operands(inputs)
     attributes = _attributes(row.attributes)
     version, _, state = row.since.partition(" ")
     old_names = [word.partition(":") for word in row.old_names.split()]
     is_counted = not row.multiply_accumulates.startswith("?")
+    accuracy = row.accuracy or traits.accuracy
     return OperatorSpec(
         row.name,
         code,
-        operands,
+        _operands(inputs),
         _operands(outputs if arrow else "output"),
         attributes,
         {"": V1_0, "1.0": V1_0, "1.1": V1_1}[version],
         row.encoded_as or row.name,
         f"tosa.{row.name.lower()}",
         tuple(attribute for attribute in attributes if attribute.kind == "region"),
-        row.family,
+        traits,
+        traits.family,
         row.types,
-        row.accuracy.removeprefix(_INEXACT),
-        row.accuracy.startswith(_INEXACT),
+        accuracy.removeprefix(_INEXACT),
+        accuracy.startswith(_INEXACT),
         _products(row.multiply_accumulates) if is_counted else {},
         "" if is_counted else row.multiply_accumulates.removeprefix("? "),
-        _elementwise(row, operands),
-        row.is_step,
+        int(traits.elementwise),
         row.commutes,
         state,
         tuple((f"tosa.{name}", until) for name, _, until in old_names),
@@ -297,6 +364,40 @@ def operator(name: str) -> OperatorSpec:
         7
     """
     return _BY_NAME[name]
+
+
+def with_meaning(meaning: Custom) -> OperatorSpec:
+    """Return the row of a CUSTOM operator whose meaning is known."""
+    is_inexact = meaning.accuracy.startswith("ulp")
+    return replace(
+        operator("CUSTOM"), accuracy=meaning.accuracy, is_inexact=is_inexact, meaning=meaning
+    )
+
+
+_Entry = TypeVar("_Entry")
+
+
+def table_of(
+    trait: str, entries: Mapping[str, _Entry], rows: Iterable[OperatorSpec] = OPERATORS
+) -> dict[str, _Entry]:
+    """Return name of an operator -> the entry that the word of a trait names; nothing for "none".
+
+    Raises:
+        LookupError: an operator has no entry, or an entry no operator.
+
+    Example:
+        >>> [*table_of("edges", {"step": 1}, [operator("CEIL"), operator("ABS")])]
+        ['CEIL']
+    """
+    words = {row.name: getattr(row.traits, trait) for row in rows}
+    keys = {name: name if word == "own" else word for name, word in words.items() if word != "none"}
+    missing = [name for name, key in keys.items() if key not in entries]
+    unused = entries.keys() - keys.values()
+    if missing or unused:
+        found = [f"{name} has no entry {keys[name]!r}" for name in missing]
+        found += [f"no operator has the entry {key!r}" for key in sorted(unused)]
+        raise LookupError(f"{trait}: {', '.join(found)}")
+    return {name: entries[key] for name, key in keys.items()}
 
 
 CONST: Final = operator("CONST")

@@ -138,13 +138,6 @@ OPERATIONS: Final[dict[str, Operation]] = {
 
 #: After the name of a tensor: the key of its scales.
 SCALE_SUFFIX: Final = "/scale"
-#: Operators that move whole blocks, so that data and scales move alike.
-_MOVES_BLOCKS: Final = frozenset(
-    (
-        *("CONCAT", "GATHER", "IDENTITY", "RESHAPE", "RESIZE", "REVERSE", "ROW_GATHER", "SCATTER"),
-        *("SLICE", "TILE", "TRANSPOSE"),
-    )
-)
 
 
 class Scaled(NamedTuple):
@@ -190,7 +183,8 @@ def compute_scaled(
         is_wide = call.precision != "own"
         blocks = to_blocks(call.widened(numbers), target.dtype, scales.shape, is_wide=is_wide)
         return Scaled(*blocks)
-    if call.spec.name not in _MOVES_BLOCKS:
+    # Those that move whole blocks move data and scales alike.
+    if call.spec.accuracy != "operand" and call.spec.name != "RESIZE":
         message = f"{call.spec.name} of tensors that hold their scales is not defined"
         raise fail("unsupported-operator", where, message)
     data = tuple(map(plain, values))

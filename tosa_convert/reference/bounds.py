@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.graph.dtypes import FP32, DType
+from tosa_convert.graph.opset import table_of
 from tosa_convert.records import replace
 from tosa_convert.reference import images, products, reductions, windows
 from tosa_convert.reference.block_scaled import multiply, scaled
@@ -176,7 +177,7 @@ def _of_values(function: Callable[[Array], Array], name: str = "input1") -> Oper
 
 
 #: Operator -> its bound. "SIN" has its operand.
-BOUNDS: Final[dict[str, Operation]] = {
+_OWN: Final[dict[str, Operation]] = {
     "AVG_POOL2D": _of_magnitudes(images.pool_average),
     "AVG_POOL2D_ADAPTIVE": _of_magnitudes(images.pool_average),
     "CAST_FROM_BLOCK_SCALED": _scales,
@@ -199,3 +200,4 @@ BOUNDS: Final[dict[str, Operation]] = {
     "TANH": _of_values(lambda value: 8 * np.abs(value), "input"),
     "TRANSPOSE_CONV2D": _transposed,
 }
+BOUNDS: Final = table_of("bound", _OWN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -14,7 +15,15 @@ import numpy as np
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.dtypes import BLOCK_SCALE, INT8, INT16, MIDDLE_OF_UINT16, DType
 from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, Tensor, operator_path
-from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE, VARIABLE_READ, VARIABLE_WRITE
+from tosa_convert.graph.opset import (
+    CONST,
+    CONST_SHAPE,
+    VARIABLE,
+    VARIABLE_READ,
+    VARIABLE_WRITE,
+    Custom,
+    table_of,
+)
 from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference import (
     block_scaled,
@@ -53,35 +62,34 @@ from tosa_convert.reference.call import (
 from tosa_convert.reference.parts import compute_in_parts
 
 #: Operator -> the function that computes it. Control flow, constants and variables are not among them.
-OPERATIONS: Final[dict[str, Operation]] = {
-    **block_scaled.OPERATIONS,
-    **conversion.OPERATIONS,
-    **elementwise.OPERATIONS,
-    **movement.OPERATIONS,
-    **images.OPERATIONS,
-    **products.OPERATIONS,
-    **reductions.OPERATIONS,
-    **windows.OPERATIONS,
-}
-#: Operators whose integer results have to fit; products of INT32 and sums of products wrap around.
-_MUST_FIT: Final = frozenset(("ADD", "INTDIV", "SUB", "TABLE"))
+OPERATIONS: Final[dict[str, Operation]] = table_of(
+    "value",
+    {
+        **block_scaled.OPERATIONS,
+        **conversion.OPERATIONS,
+        **elementwise.OPERATIONS,
+        **movement.OPERATIONS,
+        **images.OPERATIONS,
+        **products.OPERATIONS,
+        **reductions.OPERATIONS,
+        **windows.OPERATIONS,
+    },
+)
+if _undocumented := [name for name, function in OPERATIONS.items() if not function.__doc__]:
+    raise LookupError(f"{', '.join(_undocumented)}: nothing says what the function computes")
 #: A result of INT64 that wrapped around differs by 2^64 from that in FP64, whose rounding is less.
 _WRAPPED: Final = 2.0**62
-#: Computes a CUSTOM operator of its operands, its attributes and the types of its results.
-CustomFunction = Callable[[Call], Sequence[Array]]
 
 
 @dataclass(slots=True)
 class Machine:
     """The state of a run: the program, the values of its variables, and how it computes.
 
-    custom: (domain, name) of a CUSTOM operator -> the function that computes it.
     where: the path of the operator that is computed.
     """
 
     graph: Graph
     precision: Precision = "own"
-    custom: Mapping[tuple[str, str], CustomFunction] = field(default_factory=dict)
     variables: dict[str, Array] = field(default_factory=dict)
     where: str = ""
 
@@ -218,15 +226,14 @@ class Machine:
             return BOUNDS[call.spec.name]
         if call.spec.name in OPERATIONS:
             return OPERATIONS[call.spec.name]
-        key = (str(call.attributes["domain_name"]), str(call.attributes["operator_name"]))
-        if key not in self.custom:
-            raise fail(
-                "unsupported-operator",
-                where,
-                f"the CUSTOM operator {key[1]!r} of domain {key[0]!r} has no function",
-                "register one that computes it",
+        if call.spec.meaning is None:
+            domain, name = (call.attributes[word] for word in ("domain_name", "operator_name"))
+            message = (
+                f"nothing says what the CUSTOM operator {name!r} of domain {domain!r} computes"
             )
-        return self.custom[key]
+            hint = "--custom FILE.py, or custom= in Python, says it"
+            raise fail("unsupported-operator", where, message, hint)
+        return partial(_compute_custom, call.spec.meaning, where)
 
     def control_flow(
         self, index: int, operator: Operator, operands: Sequence[Value]
@@ -298,13 +305,33 @@ def call_of(
     return Call(operator.spec, tuple(map(plain, operands)), types, attributes, targets, precision)
 
 
+def _compute_custom(meaning: Custom, where: str, call: Call) -> tuple[Array, ...]:
+    """Return what the function of a CUSTOM operator computes, in the shapes of the results."""
+    arrays = [call.widened(operand).view() for operand in call.operands]
+    for array in arrays:
+        array.flags.writeable = False
+    try:
+        found = meaning.value(call.attributes["implementation_attrs"], *arrays)
+        results = tuple(map(np.asarray, found if isinstance(found, tuple) else (found,)))
+        shapes, expected = [one.shape for one in results], [one.shape for one in call.results]
+        if shapes != expected:
+            raise ValueError(f"its results have the shapes {shapes}, the program says {expected}")
+    except Exception as error:
+        code = getattr(meaning.value, "__code__", None)
+        rows = traceback.extract_tb(error.__traceback__)
+        lines = [row.lineno for row in rows if code and row.filename == code.co_filename]
+        place = f" ({code.co_filename}:{lines[-1]})" if code and lines else ""
+        message = f"{meaning.name} of {meaning.domain}: {type(error).__name__}: {error}{place}"
+        raise fail("refmodel-failed", where, message, "its value= computes it") from error
+    return results
+
+
 def _refuse_overflow(call: Call, found: Any) -> None:
     """Refuse sums, differences and quotients that their integer type does not hold."""
-    must_fit = call.spec.name in _MUST_FIT
-    if call.spec.name == "MUL":
-        must_fit = call.is_integer and call.number("shift") != 0
-    if not (must_fit and call.is_integer):
+    if call.spec.traits.overflow != "refused" or not call.is_integer:
         return
+    if call.spec.name == "MUL" and call.number("shift") == 0:
+        return  # Products of INT32 wrap around, and so do sums of products.
     if call.raw(call.spec.operands[0].name).dtype.itemsize == 8 and call.spec.name != "MUL":
         operands = tuple(operand.astype(np.float64) for operand in call.operands)
         wide = OPERATIONS[call.spec.name](replace(call, operands=operands, precision="wide"))

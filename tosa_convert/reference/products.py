@@ -124,7 +124,7 @@ def multiply_matrices(call: Call) -> Array:
 
 
 def multiply_by_transposed(call: Call) -> Array:
-    """Return the products of the matrices of a and the transposed ones of b; see `multiply_matrices`."""
+    """Return the products of the matrices of a and the transposed ones of b, as MATMUL."""
     return _product(call, call.raw("b").swapaxes(-1, -2))
 
 

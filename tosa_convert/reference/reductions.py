@@ -24,37 +24,43 @@ _MULTIPLIED: Final = 1 << 17
 _FEW_COLUMNS: Final = 16
 
 
-def find_maximum(call: Call) -> Array:
-    """Return the index of the greatest element, the first of several.
+def _position(find: Any, reduce: Any, text: str) -> Operation:
+    """Make an operation that finds the index of an extreme element, the first of several.
 
-    NaN is greater than every number; if nan_mode is IGNORE it is passed over, and the index is 0 where
-    there is nothing else.
+    find, reduce: functions of numpy that return its index, and itself.
     """
-    ignores = ignores_nan(call) and not call.is_integer
 
-    def find(part: Array, axis: int) -> Array:
-        value = part if part.dtype.kind == "i" else call.widened(part)
-        if ignores:
-            value = np.where(np.isnan(value), -np.inf, value)
-        if axis == value.ndim - 1:
-            return np.asarray(np.argmax(value, axis=axis))
-        return _position_of(np.max(value, axis=axis, keepdims=True), value, axis)
+    def compute(call: Call) -> Array:
+        ignores = ignores_nan(call) and not call.is_integer
+        beyond = np.inf if call.spec.traits.extreme == "least" else -np.inf
 
-    value, axis = call.raw("input"), call.attributes["axis"]
-    return reduce_in_parts(value, axis, find, np.dtype(np.intp), is_turned=False).squeeze(axis)
+        def position(part: Array, axis: int) -> Array:
+            value = part if part.dtype.kind == "i" else call.widened(part)
+            if ignores:
+                value = np.where(np.isnan(value), beyond, value)
+            if axis == value.ndim - 1:
+                return np.asarray(find(value, axis=axis))
+            extreme = reduce(value, axis=axis, keepdims=True)
+            if extreme.dtype.kind == "f" and np.isnan(extreme).any():
+                return np.asarray(find(value, axis=axis))
+            return _first_place(value == extreme, axis)
+
+        value, axis = call.raw("input"), call.attributes["axis"]
+        found = reduce_in_parts(value, axis, position, np.dtype(np.intp), is_turned=False)
+        return found.squeeze(axis)
+
+    return describe(compute, text)
 
 
-def _position_of(largest: Array, value: Array, axis: int) -> Array:
-    """Return where the largest element first is, or NaN."""
-    count = value.shape[axis]
-    if largest.dtype.kind == "f" and np.isnan(largest).any():
-        return np.asarray(np.argmax(value, axis=axis))
+def _first_place(is_there: Array, axis: int) -> Array:
+    """Return the first index along an axis at which an element is true."""
+    count = is_there.shape[axis]
     # numpy copies for `argmax` across an axis, but for a few long columns.
-    if value.size < _FEW_COLUMNS * count:
-        return np.asarray(np.argmax(value == largest, axis=axis))
+    if is_there.size < _FEW_COLUMNS * count:
+        return np.asarray(np.argmax(is_there, axis=axis))
     # The first one has the most elements from it on.
-    left = np.arange(count, 0, -1, dtype=np.int32).reshape(-1, *[1] * (value.ndim - 1 - axis))
-    found: Array = count - np.max((value == largest) * left, axis=axis)
+    left = np.arange(count, 0, -1, dtype=np.int32).reshape(-1, *[1] * (is_there.ndim - 1 - axis))
+    found: Array = count - np.max(is_there * left, axis=axis)
     return found
 
 
@@ -148,7 +154,13 @@ def _product_of_pairs(table: Array) -> Array:
 
 
 OPERATIONS: Final[dict[str, Operation]] = {
-    "ARGMAX": find_maximum,
+    "ARGMAX": _position(
+        np.argmax,
+        np.max,
+        "Return the index of the greatest element, the first of several. NaN is greater than every "
+        "number; if nan_mode is IGNORE it is passed over, and the index is 0 where there is nothing "
+        "else.",
+    ),
     "REDUCE_ALL": _reduce(np.logical_and, "Return whether all elements along the axis are true."),
     "REDUCE_ANY": _reduce(np.logical_or, "Return whether any element along the axis is true."),
     "REDUCE_MAX": _reduce_comparing(

@@ -95,7 +95,7 @@ def _convolve(
 
 
 def convolve_depthwise(call: Call) -> Array:
-    """Return the sums over the window alone, for each channel and multiplier; see `convolve`."""
+    """Return the sums over the window alone, for each channel and multiplier, as CONV2D."""
     height, width, channels, multiplier = call.raw("weight").shape
     free = affordable(call, 1, sys.maxsize)
     step = free // (2 * _FACTOR_BYTES * height * width * multiplier)

@@ -33,31 +33,10 @@ from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, Value
 
 Array = npt.NDArray[Any]
 
-#: Operators whose results are exact or correctly rounded, or rounded alike by the reference model.
-#: Those of the families below are exact unless their row says otherwise.
-_EXACT: Final = tuple(
-    map(operator, ("CAST", "GATHER", "MUL", "RECIPROCAL", "REDUCE_SUM", "RSQRT", "TRANSPOSE"))
-)
-_FAMILIES: Final = ("activation", "elementwise", "layout", "reduction")
-#: Others of these families: IDENTITY is removed, a shift may have no result, and the rest is rare.
-_UNFOLDED: Final = frozenset(
-    (
-        *("ARGMAX", "ARITHMETIC_RIGHT_SHIFT", "CLZ", "IDENTITY", "LOGICAL_LEFT_SHIFT"),
-        *("LOGICAL_RIGHT_SHIFT", "REDUCE_PRODUCT", "TABLE"),
-    )
-)
-_OF_FAMILIES: Final = tuple(
-    row for row in ALL_OPERATORS if row.family in _FAMILIES and row.name not in _UNFOLDED
-)
-FOLDED: Final = (
-    *_EXACT,
-    *(row for row in _OF_FAMILIES if not row.is_inexact and row not in _EXACT),
-)
-#: Operators whose results implementations round differently.
-ROUNDED: Final = (
-    *map(operator, ("MATMUL", "REDUCE_SUM")),
-    *(row for row in _OF_FAMILIES if row.is_inexact and row not in _EXACT),
-)
+#: Operators whose results are exact or correctly rounded, or rounded alike by the reference model; and
+#: those whose results implementations round differently.
+FOLDED: Final = tuple(row for row in ALL_OPERATORS if row.traits.folding in ("exact", "both"))
+ROUNDED: Final = tuple(row for row in ALL_OPERATORS if row.traits.folding in ("rounded", "both"))
 
 #: The largest result that is computed, in bytes. A larger one stays an operator.
 MOST_BYTES: Final = 1 << 16
@@ -241,7 +220,7 @@ def _is_defined(call: Call, result: Array) -> bool:
     Not those of an integer that does not fit, a comparison of 0 with -0, and sums whose order of
     additions could matter. A definition refuses a division by zero itself.
     """
-    kind, element = call.spec.name, call.result.dtype
+    element = call.result.dtype
     assert element is not None
     values = [array for array, row in zip(call.operands, call.types, strict=True) if row.dtype]
     if call.is_integer and not element.is_float and result.dtype.kind in "if":
@@ -251,7 +230,7 @@ def _is_defined(call: Call, result: Array) -> bool:
             return False
         half = 1 << (element.bits - 1)
         fits = bool(((result >= -half) & (result < half)).all())
-        if kind == "REDUCE_SUM":
+        if call.spec.traits.response == "sum":
             total = int(np.abs(values[0].astype(np.int64)).sum())
             return fits and total <= np.iinfo(np.int32).max
         return fits
@@ -262,7 +241,7 @@ def _is_defined(call: Call, result: Array) -> bool:
 
 def _is_defined_for_floats(call: Call, values: list[Array], element: DType) -> bool:
     kind = call.spec.name
-    if kind.startswith("REDUCE_"):
+    if call.spec.family == "reduction":
         return False
     if kind not in ("CAST", "CLAMP", "MAXIMUM", "MINIMUM"):
         return True

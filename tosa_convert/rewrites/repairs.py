@@ -6,65 +6,45 @@ from typing import Final
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.dtypes import INT8, INT32, INT64, dtype
+from tosa_convert.graph.dtypes import BY_NAME, INT8, INT32, INT64, dtype
 from tosa_convert.graph.model import DYNAMIC, Operator
-from tosa_convert.graph.opset import operator
+from tosa_convert.graph.opset import OPERATORS, operator
 from tosa_convert.records import NamedTuple
 from tosa_convert.rewrites.operator_pass import replace_by_value
 
 _BOOL: Final = dtype("BOOL")
 
-#: Operator -> the logical operator with the same operands.
-_SAME_OPERANDS: Final = {
-    "ADD": "LOGICAL_OR",
-    "BITWISE_AND": "LOGICAL_AND",
-    "BITWISE_NOT": "LOGICAL_NOT",
-    "BITWISE_OR": "LOGICAL_OR",
-    "BITWISE_XOR": "LOGICAL_XOR",
-    "MAXIMUM": "LOGICAL_OR",
-    "MINIMUM": "LOGICAL_AND",
-    "MUL": "LOGICAL_AND",
-    "REDUCE_MAX": "REDUCE_ANY",
-    "REDUCE_MIN": "REDUCE_ALL",
-    "REDUCE_PRODUCT": "REDUCE_ALL",
-    "SUB": "LOGICAL_XOR",
-}
-#: Comparison -> the logical operator of the first operand and the negated second one.
-_NEGATED_OPERAND: Final = {"GREATER": "LOGICAL_AND", "GREATER_EQUAL": "LOGICAL_OR"}
-
-BOOLEAN_ARITHMETIC: Final = tuple(
-    map(operator, (*_SAME_OPERANDS, *_NEGATED_OPERAND, "ABS", "ARGMAX", "EQUAL"))
-)
+BOOLEAN_ARITHMETIC: Final = tuple(row for row in OPERATORS if row.traits.on_bool != "none")
 
 
 def replace_boolean_arithmetic(op: Operator, edit: BlockEditor) -> str | None:
     """Logical operators in place of one that computes with BOOL."""
     (result,) = op.outputs
-    kind = op.spec.name
+    made, _, change = op.spec.traits.on_bool.partition(":")
     if edit.tensors[op.inputs[0]].dtype is not _BOOL:
         return None
-    if kind == "ABS":
-        return replace_by_value(edit, op, op.inputs[0], "ABS of BOOL became its operand")
-    if kind == "ARGMAX":
-        cast = edit.emit("CAST", op.inputs, like=op.inputs[0], dtype=INT8)
+    if made == "operand":
+        what = f"{op.spec} of BOOL became its operand"
+        return replace_by_value(edit, op, op.inputs[0], what)
+    if made in BY_NAME:
+        element = dtype(made)
+        cast = edit.emit("CAST", op.inputs, like=op.inputs[0], dtype=element)
         edit.emit(op.spec, [cast], op.attributes, results=op.outputs)
-        return "ARGMAX of BOOL became one of INT8"
+        return f"{op.spec} of BOOL became one of {element}"
     if edit.tensors[result].dtype is not _BOOL:
         return None
-    if kind == "EQUAL":
-        differ = edit.emit("LOGICAL_XOR", op.inputs, like=result)
+    if change == "inverted":
+        differ = edit.emit(made, op.inputs, like=result)
         edit.emit("LOGICAL_NOT", [differ], results=op.outputs)
-        return "EQUAL of BOOL became LOGICAL_NOT of LOGICAL_XOR"
-    if kind in _NEGATED_OPERAND:
-        made = _NEGATED_OPERAND[kind]
+        return f"{op.spec} of BOOL became LOGICAL_NOT of {made}"
+    if change == "negated":
         negated = edit.emit("LOGICAL_NOT", op.inputs[1:], like=op.inputs[1])
         edit.emit(made, [op.inputs[0], negated], results=op.outputs)
-        return f"{kind} of BOOL became {made} with LOGICAL_NOT"
-    made = _SAME_OPERANDS[kind]
+        return f"{op.spec} of BOOL became {made} with LOGICAL_NOT"
     attributes = {"axis": op.attributes["axis"]} if "axis" in op.attributes else {}
     # Without the shift of MUL.
     edit.emit(made, op.inputs[:2], attributes, results=op.outputs)
-    return f"{kind} of BOOL became {made}"
+    return f"{op.spec} of BOOL became {made}"
 
 
 # --------------------------------------------------------------------------------------------------

@@ -194,6 +194,10 @@ def make_remainder() -> Program:
     return of(torch.remainder, floats(2, 3, 4), floats(3, 1, seed=1))
 
 
+def make_max_and_min_of_two() -> Program:
+    return of(lambda x, y: torch.max(x, y) - torch.min(x, y), floats(2, 3), floats(3, seed=1))
+
+
 def make_fmax() -> Program:
     return of(torch.fmax, floats(2, 3, 4), floats(3, 1, seed=1))
 

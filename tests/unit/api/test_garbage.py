@@ -13,7 +13,7 @@ from unit.building import branching
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.io.gc_pause import garbage_collection_paused
+from tosa_convert.formats.read import garbage_collection_paused
 
 #: An object of ours that is part of a cycle keeps weights alive until the collector runs.
 _OURS = "tosa_convert."

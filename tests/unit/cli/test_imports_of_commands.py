@@ -23,8 +23,8 @@ NEVER = {
     *("views", "formats.bindings", "formats.json", "formats.mlir.text", "formats.weights"),
 }
 #: Most modules of ours that a command imports. Each takes about 0.4 ms.
-MOST_OF_HELP = 27
-MOST_OF_WORK = 110
+MOST_OF_HELP = 20
+MOST_OF_WORK = 80
 
 #: Modules of others that take milliseconds, or lead to many.
 HEAVY = {

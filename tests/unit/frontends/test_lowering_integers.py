@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from frontends.lowered_arrays import BF16, F16, F32, known, names, program, results
 
-from tosa_convert.frontends.lowering import arithmetic, folding, functions, reductions
+from tosa_convert.frontends.lowering import arithmetic, folding, functions, indexing, reductions
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.scope import Scope
 
@@ -23,10 +23,10 @@ BINARY: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]
     "mul": (arithmetic.mul, np.multiply, SIGNED + UNSIGNED),
     "maximum": (partial(arithmetic.extremum, name="maximum"), np.maximum, SIGNED + UNSIGNED),
     "minimum": (partial(arithmetic.extremum, name="minimum"), np.minimum, SIGNED + UNSIGNED),
-    "quotient": (arithmetic.div, folding.quotient, SIGNED + UNSIGNED[:2]),
-    "remainder": (arithmetic.rem, np.fmod, SIGNED + UNSIGNED[:2]),
-    "floor quotient": (arithmetic.floor_quotient, np.floor_divide, SIGNED + UNSIGNED[:2]),
-    "floor remainder": (arithmetic.floor_remainder, np.remainder, SIGNED + UNSIGNED[:2]),
+    "quotient": (arithmetic.div, folding.quotient, SIGNED + UNSIGNED),
+    "remainder": (arithmetic.rem, np.fmod, SIGNED + UNSIGNED),
+    "floor quotient": (arithmetic.floor_quotient, np.floor_divide, SIGNED + UNSIGNED),
+    "floor remainder": (arithmetic.floor_remainder, np.remainder, SIGNED + UNSIGNED),
     "greater": (partial(arithmetic.compared, name="greater"), np.greater, SIGNED + UNSIGNED),
     "equal": (arithmetic.equals, np.equal, SIGNED + UNSIGNED),
     "and": (partial(arithmetic.bitwise, word="and"), np.bitwise_and, SIGNED + UNSIGNED),
@@ -98,6 +98,57 @@ def test_one_operand_has_the_result_of_numpy(function: Any, expected: Any, dtype
     np.testing.assert_array_equal(known(function, x), want)
 
 
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_divisors_and_dividends_may_have_the_highest_bit(dtype: Any) -> None:
+    top = int(np.iinfo(dtype).max)
+    some = [1, 2, 3, 7, top // 3, top // 2, top // 2 + 1, top // 2 + 2, top - 1, top]
+    x, y = (
+        item.ravel() for item in np.meshgrid(np.array([0, *some], dtype), np.array(some, dtype))
+    )
+    np.testing.assert_array_equal(results(arithmetic.div, x, y)[0].view(dtype), x // y)
+    np.testing.assert_array_equal(results(arithmetic.rem, x, y)[0].view(dtype), x % y)
+
+
+@pytest.mark.parametrize("dtype", [*SIGNED, *UNSIGNED])
+@np.errstate(all="ignore")
+def test_powers_of_integers_wrap_around(dtype: Any) -> None:
+    x, _ = numbers(dtype)
+    y = np.random.default_rng(5).integers(0, 100, 64).astype(np.int32)
+    y[:2] = 0, 2**31 - 1
+    modulus = 1 << 8 * np.dtype(dtype).itemsize
+    rows = zip(x.tolist(), y.tolist(), strict=True)
+    want = np.array([pow(base, exponent, modulus) for base, exponent in rows], np.uint64)
+    want = want.astype(dtype)
+    np.testing.assert_array_equal(results(functions.power, x, y)[0].view(dtype), want)
+
+
+@pytest.mark.parametrize("dtype", SIGNED)
+def test_negative_powers_of_integers_are_rounded_to_0(dtype: Any) -> None:
+    x, y = np.array([1, -1, -1, 2, 0, -5], dtype), np.array([-3, -3, -2, -1, -1, 2], np.int32)
+    np.testing.assert_array_equal(results(functions.power, x, y)[0], [1, -1, 1, 0, 0, 25])
+
+
+def test_unsigned_numbers_that_are_narrowed_need_no_bits_above_31() -> None:
+    """Find no constant that does not fit INT32 in programs whose INT64 becomes INT32."""
+    x, y = np.array([5, 7, 9], np.uint64), np.array([3, 7, 11], np.uint64)
+    functions_of_two: list[Any] = [
+        partial(arithmetic.computed, name="add"),
+        partial(arithmetic.extremum, name="maximum"),
+        partial(arithmetic.compared, name="greater"),
+        lambda s, a, b: arithmetic.shifted(s, a, b, "logical_right_shift"),
+        arithmetic.div,
+    ]
+    for function in functions_of_two:
+
+        def narrowed(s: Scope, a: Any, b: Any, function: Any = function) -> Any:
+            s.narrows = True
+            return function(s, a=a, b=b)
+
+        graph = program(narrowed, x, y)
+        held = [tensor.data for tensor in graph.main.tensors.values() if tensor.data is not None]
+        assert all(-(2**31) <= value < 2**31 for data in held for value in data.values())
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
 @pytest.mark.parametrize("by", [0, 3, 7])
 def test_bits_move(dtype: Any, by: int) -> None:
@@ -156,6 +207,12 @@ def test_what_becomes_int32_is_converted_by_two_casts(source: Any, target: Any) 
         "SELECT",
     }
     assert names(program(convert, np.ones(3, source)))["CAST"] == 2
+
+
+def test_indices_of_64_bits_keep_their_signs() -> None:
+    x = np.array([-(2**40), -7, 0, 5, 2**40])
+    found = results(indexing.index32, x)[0]
+    np.testing.assert_array_equal(found, [-(2**31), -7, 0, 5, 2**31 - 1])
 
 
 def test_int64_of_known_limits_is_converted_by_int32() -> None:

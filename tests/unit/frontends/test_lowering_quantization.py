@@ -136,20 +136,22 @@ def test_bytes_are_multiplied_less_their_zero_points(
     np.testing.assert_array_equal(found, want)
 
 
+@pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize(("first", "second", "zeros"), FACTORS)
-def test_a_border_of_bytes_is_the_zero_point(
-    first: Any, second: Any, zeros: tuple[int, int]
+def test_borders_and_gaps_of_bytes_hold_the_zero_point(
+    first: Any, second: Any, zeros: tuple[int, int], step: int
 ) -> None:
     a = RNG.integers(0, 100, (1, 1, 3, 3)).astype(first)
     w = RNG.integers(0, 100, (2, 1, 3, 3)).astype(second)
-    window = Window((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1), zeros)
+    window = Window((1, 1), ((1, 1), (1, 1)), (step, step), (1, 1), zeros)
     spec = (0, 1, 2, 3)
 
     def lowered(s: Any, x: Any) -> Any:
         return conv_general_dilated(s, x, constant(w), window, (spec, spec, spec), INT32)
 
     (found,) = results(lowered, a)
-    padded = np.pad(a[0, 0].astype(np.int64) - zeros[0], 1)
+    padded = np.zeros((2 * step + 3, 2 * step + 3), np.int64)
+    padded[1:-1:step, 1:-1:step] = a[0, 0].astype(np.int64) - zeros[0]
     views = np.lib.stride_tricks.sliding_window_view(padded, (3, 3))
     want = np.einsum("hwij,oij->ohw", views, w[:, 0].astype(np.int64) - zeros[1])
     np.testing.assert_array_equal(found[0], want)

@@ -13,7 +13,14 @@ import pytest
 
 from tosa_convert.graph import constant
 from tosa_convert.graph import constant as packing
-from tosa_convert.graph.constant import Constant, constant_of, dtype_of_array, pack
+from tosa_convert.graph.constant import (
+    Constant,
+    Rearranged,
+    constant_of,
+    dtype_of_array,
+    in_order,
+    pack,
+)
 from tosa_convert.graph.dtypes import DTYPES, DType, dtype
 
 
@@ -318,3 +325,25 @@ def test_an_arrays_type_stands_for_an_element_type(row: DType) -> None:
     expected = {"INT48": "INT64", "MXINT8": "INT8"}.get(row.name, row.name)
     assert dtype_of_array(np.zeros(1, row.numpy)) is dtype(expected)
     assert dtype_of_array(np.zeros(1, np.complex64)) is None
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int8, np.int64])
+def test_a_large_array_in_another_order_is_copied_only_when_it_is_read(kind: Any) -> None:
+    array = np.arange(1 << 21).astype(kind).reshape(1 << 11, 1 << 10).T
+    element = dtype_of_array(array)
+    assert element is not None
+    found, expected = constant_of(array, element), constant_of(np.ascontiguousarray(array), element)
+    assert isinstance(found, Rearranged)
+    assert found.buffer == expected.buffer
+    assert found.same_bits(expected)
+    assert (len(found), found.nbytes) == (expected.nbytes, expected.nbytes)
+    assert found.padding == expected.padding
+    assert found.uniform() is None
+    assert found.address != constant_of(array, element).address
+    assert b"".join(in_order([b"a", found])) == b"a" + bytes(expected.buffer)
+
+
+def test_equal_elements_in_another_order_are_uniform() -> None:
+    array = np.ones((1 << 11, 1 << 10), np.float32).T
+    found = constant_of(array, dtype("FP32"))
+    assert bytes(found.uniform() or b"") == bytes.fromhex("0000803f")

@@ -10,13 +10,8 @@ from typing import Any, Final
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.io.options import (
-    BuildKeywords,
-    ReadKeywords,
-    ReadOptions,
-    WriteKeywords,
-    WriteOptions,
-)
+from tosa_convert.io.keywords import BuildKeywords, ReadKeywords, WriteKeywords
+from tosa_convert.io.options import ReadOptions, WriteOptions
 
 FUNCTIONS: Final[tuple[Callable[..., Any], ...]] = (
     *(tc.load, tc.save, tc.dumps, tc.from_module, tc.to_module),

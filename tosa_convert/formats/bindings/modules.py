@@ -32,6 +32,7 @@ from tosa_convert.formats.mlir.read.module import read_module
 from tosa_convert.formats.mlir.read.select_function import FUNCTION, MODULE
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.formats.mlir.write.region_body import Body
+from tosa_convert.graph.constant import in_order
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.graph.verify import NO_COLUMNS
@@ -301,7 +302,7 @@ def write(
 
     def module(context: Any, *, by_path: bool = False) -> Any:
         encoded = encode_module(graph, options, embed=False, by_path=by_path, columns=columns)
-        parsed = bindings.ir.Module.parse(b"".join(encoded.pieces), context)
+        parsed = bindings.ir.Module.parse(b"".join(in_order(encoded.pieces)), context)
         if encoded.body.needed:
             function = next(islice(parsed.body.operations, encoded.variable_count, None))
             with context, bindings.ir.Location.unknown(context):

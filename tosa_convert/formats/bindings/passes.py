@@ -35,7 +35,7 @@ from tosa_convert.io.files import PathLike
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tosa_convert.io.options import PassKeywords
+    from tosa_convert.io.keywords import PassKeywords
 
 #: Where a pass writes: a path, or a function that is called with the bytes of the file.
 Target: TypeAlias = PathLike | Callable[[bytes], object]

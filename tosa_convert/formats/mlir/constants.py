@@ -22,7 +22,7 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
 )
 from tosa_convert.formats.mlir.bytecode.format import DENSE_STRINGS
 from tosa_convert.formats.mlir.types import TypeReader, TypeWriter, ValueType, is_stored_as
-from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.constant import Constant, Rearranged
 from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.dtypes import INT64, DType, dtype
 from tosa_convert.graph.lazy_numpy import FEW, np
@@ -483,7 +483,8 @@ class ConstantWriter:
     def _embedded(self, wanted: str, data: Constant) -> bytes:
         name = unused_name(wanted, self.names, numbers=self.name_numbers)
         self.names.add(name)
-        return self.encoder.add_resource(name, data.buffer, resource_alignment(data.dtype))
+        piece = data if isinstance(data, Rearranged) else data.buffer
+        return self.encoder.add_resource(name, piece, resource_alignment(data.dtype))
 
     def dense(self, tensor: Tensor) -> bytes:
         data, scale = tensor.data, tensor.scale

@@ -34,7 +34,6 @@ from tosa_convert.graph.model import (
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperatorSpec
 from tosa_convert.graph.versions import BY_NAME
 from tosa_convert.records import NamedTuple, dataclass
-from tosa_convert.remedies import hint_for
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode
@@ -186,6 +185,8 @@ class TypeReader:
                 return ValueType(BY_MLIR[value], shape, scaling, count=count)
         advice = next((hint for start, hint in _ADVICE.items() if element.startswith(start)), "")
         code, problem = "unsupported-dtype", f"{type_}: TOSA has no element type {element}"
+        from tosa_convert.remedies import hint_for
+
         advice = advice or hint_for(code, "", problem) or "element types: " + ", ".join(BY_MLIR)
         return ValueType(code=code, problem=problem, hint=advice)
 

@@ -10,20 +10,16 @@ from __future__ import annotations
 from typing import Final
 
 from tosa_convert.formats.wire.tables import Field, Table
+from tosa_convert.graph import opset
 
-#: enum Op: the position is the code. "" was reserved.
+_SWAPPED: Final = {"REDUCE_ALL": "REDUCE_ANY", "REDUCE_ANY": "REDUCE_ALL"}
+_OF_FIRST_STATE: Final = [row.name for row in opset.OPERATORS if not row.state]
+#: enum Op: the position is the code. The operators of the first state of the dialect are in the order of
+#: today, but for two; others were appended.
 OPERATORS: Final = (
-    *("UNKNOWN", "ARGMAX", "AVG_POOL2D", "CONV2D", "CONV3D", "DEPTHWISE_CONV2D"),
-    *("FULLY_CONNECTED", "MATMUL", "MAX_POOL2D", "TRANSPOSE_CONV2D", "CLAMP", "RESERVED"),
-    *("SIGMOID", "TANH", "ADD", "ARITHMETIC_RIGHT_SHIFT", "BITWISE_AND", "BITWISE_OR"),
-    *("BITWISE_XOR", "INTDIV", "LOGICAL_AND", "LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT"),
-    *("LOGICAL_OR", "LOGICAL_XOR", "MAXIMUM", "MINIMUM", "MUL", "POW", "SUB", "TABLE", "ABS"),
-    *("BITWISE_NOT", "CEIL", "CLZ", "EXP", "FLOOR", "LOG", "LOGICAL_NOT", "NEGATE"),
-    *("RECIPROCAL", "RSQRT"),
-    *("SELECT", "EQUAL", "GREATER", "GREATER_EQUAL", "REDUCE_ANY", "REDUCE_ALL", "REDUCE_MAX"),
-    *("REDUCE_MIN", "REDUCE_PRODUCT", "REDUCE_SUM", "CONCAT", "PAD", "RESHAPE", "REVERSE", "SLICE"),
-    *("TILE", "TRANSPOSE", "GATHER", "SCATTER", "RESIZE", "CAST", "RESCALE", "CONST", "IDENTITY"),
-    *("CUSTOM", "COND_IF", "WHILE_LOOP", "FFT2D", "RFFT2D", "ERF", "DIM"),
+    *("UNKNOWN", *_OF_FIRST_STATE[:5], "FULLY_CONNECTED", *_OF_FIRST_STATE[5:9], "RESERVED"),
+    *[_SWAPPED.get(name, name) for name in _OF_FIRST_STATE[9:]],
+    *("FFT2D", "RFFT2D", "ERF", "DIM"),
 )
 
 #: enum DType -> the type of today; unsigned types are signless.

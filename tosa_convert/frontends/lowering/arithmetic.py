@@ -40,11 +40,17 @@ def computed(s: Scope, name: str, a: Array, b: Array) -> Array:
         return s.narrowed(s.elementwise(name, s.widened(a), s.widened(b)), a.dtype)
     if is_unsigned(a.dtype):
         x, y = (s.viewed(item, carrier(a.dtype)) for item in (a, b))
-        made = s.elementwise(name, x, y) if name == "mul" else _wrapped(s, name, x, y)
+        is_plain = name == "mul" or _fits_when_narrowed(s, a.dtype)
+        made = s.elementwise(name, x, y) if is_plain else _wrapped(s, name, x, y)
         return s.viewed(made, a.dtype)
     if a.dtype == INT32 and name != "mul" and limits_of_result(name, {}, [a, b], a) is None:
         return _wrapped(s, name, a, b)
     return s.elementwise(name, a, b)
+
+
+def _fits_when_narrowed(s: Scope, dtype: Any) -> bool:
+    """Return whether the numbers of a type of 64 bits become INT32, which is asked for if they fit."""
+    return s.narrows and np.dtype(dtype).itemsize == 8
 
 
 def _wrapped(s: Scope, name: str, a: Array, b: Array) -> Array:
@@ -126,7 +132,10 @@ def ordered(s: Scope, a: Array) -> Array:
         return s.widened(a)
     if is_unsigned(a.dtype):
         kind = carrier(a.dtype)
-        return s.elementwise("bitwise_xor", s.viewed(a, kind), int(np.iinfo(kind).min))
+        bits = s.viewed(a, kind)
+        if _fits_when_narrowed(s, a.dtype):
+            return bits
+        return s.elementwise("bitwise_xor", bits, int(np.iinfo(kind).min))
     return a
 
 
@@ -135,7 +144,9 @@ def unordered(s: Scope, a: Array, dtype: Any) -> Array:
     if dtype == BOOL:
         return s.cast(a, BOOL)
     if is_unsigned(dtype) and not is_small(dtype):
-        return s.viewed(s.elementwise("bitwise_xor", a, int(np.iinfo(a.dtype).min)), dtype)
+        if not _fits_when_narrowed(s, dtype):
+            a = s.elementwise("bitwise_xor", a, int(np.iinfo(a.dtype).min))
+        return s.viewed(a, dtype)
     return s.narrowed(a, dtype) if is_small(dtype) else a
 
 
@@ -263,22 +274,43 @@ def quotient(s: Scope, a: Array, b: Array) -> Array:
     return s.select(by_zero, -1, s.select(by_minus_one, negative, made))
 
 
-def _shift_of(b: Array) -> int:
-    """Return the exponent of a constant power of 2."""
+def _shift_of(b: Array) -> int | None:
+    """Return the exponent of a constant power of 2; None for other numbers."""
     number = b.number()
     if number is None or number == 0 or int(number) & (int(number) - 1):
-        bits = 8 * np.dtype(b.dtype).itemsize
-        reason = f"TOSA does not divide unsigned integers of {bits} bits, except by a power of 2"
-        raise NotLowered(reason, _CAST)
+        return None
     return int(number).bit_length() - 1
+
+
+def _unsigned_quotient(s: Scope, a: Array, b: Array) -> Array:
+    """Divide uint32 or uint64; all bits are set for a division by 0.
+
+    INTDIV is of signed numbers, so half of the dividend is divided, and the last bit found from what
+    remains. A divisor with the highest bit goes into a dividend once or not at all.
+    """
+    x, y = (s.viewed(item, carrier(a.dtype)) for item in (a, b))
+    shift = _shift_of(b)
+    if shift is not None:
+        return s.viewed(s.elementwise("logical_right_shift", x, shift), a.dtype)
+    if _fits_when_narrowed(s, a.dtype):
+        return s.viewed(quotient(s, x, y), a.dtype)
+    is_small_divisor = s.greater(y, 0)
+    safe = s.select(is_small_divisor, y, 1)
+    half = s.elementwise("intdiv", s.elementwise("logical_right_shift", x, 1), safe)
+    even = s.elementwise("logical_left_shift", half, 1)
+    rest = s.viewed(_wrapped(s, "sub", x, s.mul(even, safe)), a.dtype)
+    is_odd = s.greater_equal(ordered(s, rest), ordered(s, s.viewed(safe, a.dtype)))
+    made = s.select(is_odd, s.elementwise("bitwise_or", even, 1), even)
+    once = s.select(s.greater_equal(ordered(s, a), ordered(s, b)), 1, 0, x.dtype)
+    of_large = s.select(s.equal(y, 0), -1, once)
+    return s.viewed(s.select(is_small_divisor, made, of_large), a.dtype)
 
 
 def div(s: Scope, a: Array, b: Array) -> Array:
     if is_float(a.dtype):
         return divided(s, a, b)
     if is_unsigned(a.dtype) and not is_small(a.dtype):
-        bits = s.viewed(a, carrier(a.dtype))
-        return s.viewed(s.elementwise("logical_right_shift", bits, _shift_of(b)), a.dtype)
+        return _unsigned_quotient(s, a, b)
     if is_small(a.dtype):
         return s.narrowed(quotient(s, s.widened(a), s.widened(b)), a.dtype)
     return quotient(s, a, b)
@@ -289,9 +321,13 @@ def rem(s: Scope, a: Array, b: Array) -> Array:
     if is_float(a.dtype):
         return _float_remainder(s, a, b)
     if is_unsigned(a.dtype) and not is_small(a.dtype):
-        mask = (1 << _shift_of(b)) - 1
-        bits = s.viewed(a, carrier(a.dtype))
-        return s.viewed(s.elementwise("bitwise_and", bits, mask), a.dtype)
+        shift = _shift_of(b)
+        if shift is not None:
+            mask = (1 << shift) - 1
+            bits = s.elementwise("bitwise_and", s.viewed(a, carrier(a.dtype)), mask)
+            return s.viewed(bits, a.dtype)
+        taken = computed(s, "mul", _unsigned_quotient(s, a, b), b)
+        return computed(s, "sub", a, taken)
     x, y = (s.widened(item) if is_small(a.dtype) else item for item in (a, b))
     if y.data is None or np.isin(y.data, (0, -1)).any():
         # By 0 it is the dividend, and by -1 it is 0.
@@ -534,6 +570,8 @@ def shifted(s: Scope, a: Array, by: Array, name: str, **attributes: Any) -> Arra
     """
     kind, bits = carrier(a.dtype), np.dtype(a.dtype).itemsize * 8
     x, amount = s.viewed(a, kind), s.viewed(by, kind)
+    if name == "logical_right_shift" and is_unsigned(a.dtype) and _fits_when_narrowed(s, a.dtype):
+        name, attributes = "arithmetic_right_shift", {**attributes, "round": False}
     if name == "logical_right_shift" and kind.itemsize < 4:
         # TOSA shifts the bits of the element type; the widened ones are those of the unsigned type.
         unsigned = np.dtype(f"uint{bits}")

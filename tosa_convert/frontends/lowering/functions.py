@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering.arithmetic import computed, divided
+from tosa_convert.frontends.lowering.arithmetic import computed, divided, equals
 from tosa_convert.frontends.lowering.conversion import converted
+from tosa_convert.frontends.lowering.limits import known_limits
 from tosa_convert.frontends.lowering.scope import (
     FLOAT32,
     INT32,
@@ -19,10 +20,13 @@ from tosa_convert.frontends.lowering.scope import (
     Scope,
     constant,
     is_float,
+    is_unsigned,
 )
 
 #: Integer exponents up to this one are products.
 _MOST_PRODUCTS: Final = 64
+#: The greatest exponent of integers that is no constant.
+_MOST_EXPONENT: Final = 2**31 - 1
 #: Coefficients, the highest power first, of arctangent near 0 (in powers of x^2), and of the inverse
 #: error function near 0 and far from it (M. Giles, "Approximating the erfinv function", 2010).
 _ARCTANGENT: Final = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
@@ -88,14 +92,42 @@ def integer_power(s: Scope, a: Array, exponent: int) -> Array:
     return s.elementwise("reciprocal", made)
 
 
+def integer_powers(s: Scope, a: Array, b: Array) -> Array:
+    """Return powers of integers by integers, modulo 2 to the number of bits.
+
+    Those by negative exponents are rounded to 0; of 0 they are 0.
+    """
+    low, high = known_limits(b)
+    if b.dtype.itemsize == 8 and not s.narrows and high > _MOST_EXPONENT:
+        raise NotLowered(f"the exponents are {b.dtype}", "cast them to int32")
+    bits = converted(s, b, INT32)
+    one = np.ones((1,) * a.rank, a.dtype)
+    made, square = constant(one), a
+    for index in range(min(high, _MOST_EXPONENT).bit_length()):
+        square = computed(s, "mul", square, square) if index else square
+        bit = s.elementwise("bitwise_and", s.elementwise("logical_right_shift", bits, index), 1)
+        factor = s.select(s.equal(bit, 1), square, constant(one))
+        made = computed(s, "mul", made, factor) if index else factor
+    if low >= 0:
+        return made
+    is_odd = s.equal(s.elementwise("bitwise_and", bits, 1), 1)
+    of_one = s.select(equals(s, a, constant(one)), 1, 0, a.dtype)
+    inverse = of_one
+    if not is_unsigned(a.dtype):
+        alternating = s.select(is_odd, -1, 1, a.dtype)
+        inverse = s.select(equals(s, a, constant(-one)), alternating, of_one)
+    return s.select(s.greater(0, bits), inverse, made)
+
+
 def power(s: Scope, x: Array, y: Array) -> Array:
     """Lower a power. POW is defined for positive bases, and for 0 if the exponent is positive."""
     if not is_float(x.dtype):
         exponent = y.number()
-        if exponent is None or not 0 <= exponent <= _MOST_PRODUCTS:
-            reason = "TOSA does not have powers of integers, except by a constant from 0 to 64"
-            raise NotLowered(reason, "cast to float32")
-        return integer_power(s, x, int(exponent))
+        if exponent is not None and 0 <= exponent <= _MOST_PRODUCTS:
+            return integer_power(s, x, int(exponent))
+        if is_float(y.dtype):
+            raise NotLowered(f"the exponents of integers are {y.dtype}", "cast both to float32")
+        return integer_powers(s, x, y)
     y = converted(s, y, x.dtype)
     number, base = y.number(), x.number()
     if number is not None and float(number).is_integer() and abs(number) <= _MOST_PRODUCTS:

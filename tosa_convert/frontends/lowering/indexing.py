@@ -68,7 +68,7 @@ def index32(s: Scope, a: Array) -> Array:
     if is_unsigned(a.dtype):
         bits = s.select(s.greater(0, bits), _MOST_INDEX, bits)
     if bits.dtype.itemsize > INT32.itemsize:
-        bits = s.minimum(s.maximum(bits, -1), _MOST_INDEX)
+        bits = s.minimum(s.maximum(bits, -_MOST_INDEX - 1), _MOST_INDEX)
     return s.cast(bits, INT32)
 
 

@@ -338,7 +338,7 @@ def _attributes(window: Window) -> dict[str, Any]:
 
 
 def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: Window) -> tuple[Array, Window]:
-    """Insert zeros into the input, and pad it such that windows end exactly at the border."""
+    """Insert zero points into the input, and pad it such that windows end exactly at the border."""
     if any(n != 1 for n in window.spread):
         a, window = _spread_out(s, a, window)
     padding = []
@@ -348,23 +348,23 @@ def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: Window) -> tuple[
     if any(n < 0 for pair in padding for n in pair):
         before = [0, *(min(0, pair[0]) for pair in padding), 0]
         after = [0, *(min(0, pair[1]) for pair in padding), 0]
-        a = layout.pad(s, a, before, after, 0)
+        a = layout.pad(s, a, before, after, window.zeros[0])
         padding = [(max(0, low), max(0, high)) for low, high in padding]
     return a, replace(window, padding=tuple(padding), spread=(1,) * len(padding))
 
 
 def _spread_out(s: Scope, a: Array, window: Window) -> tuple[Array, Window]:
-    """Insert zeros between the elements of images. Those after the last one are part of the padding."""
-    steps = window.spread
+    """Insert zero points between the elements of images; those after the last one are padding."""
+    steps, zero = window.spread, window.zeros[0]
     if len(steps) != 2:
-        return layout.spread(s, a, [0, *(n - 1 for n in steps), 0], 0), window
+        return layout.spread(s, a, [0, *(n - 1 for n in steps), 0], zero), window
     count, *sizes, channels = a.shape
     parts = [
         n for size, step in zip(sizes, steps, strict=True) for n in (size, 1)[: 1 + (step > 1)]
     ]
     more = [n for step in steps for n in (0, step - 1)[: 1 + (step > 1)]]
     wide = layout.reshape(s, a, (count, *parts, channels))
-    wide = layout.pad(s, wide, [0] * wide.rank, [0, *more, 0], 0)
+    wide = layout.pad(s, wide, [0] * wide.rank, [0, *more, 0], zero)
     spans = [size * step for size, step in zip(sizes, steps, strict=True)]
     padding = tuple(
         (low, high - step + 1) for (low, high), step in zip(window.padding, steps, strict=True)

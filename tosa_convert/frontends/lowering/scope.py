@@ -248,7 +248,9 @@ class Scope:
         found = self._constants.get(key)
         if found is None:
             refuse_empty(data.shape)
-            found = self._constants[key] = (data, self.builder.const(data))
+            shared = data.view()
+            shared.flags.writeable = False
+            found = self._constants[key] = (data, self.builder.const(shared))
         return found[1]
 
     def array(self, value: Value, dtype: Any, shape: Sequence[int] | None = None) -> Array:

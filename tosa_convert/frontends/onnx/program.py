@@ -96,7 +96,9 @@ def _first_difference(one: Sequence[Decision], other: Sequence[Decision]) -> str
     """Return the first comparison with a size that is not fixed: the program would hold its result."""
     rows = zip(one, other, strict=False)
     row = next((first for first, second in rows if first != second), None)
-    return "its branches" if row is None else f"{row.operator} ({row.where}) compares a size"
+    return (
+        "its branches" if row is None else f"{row.operator} ({row.where}) compares or rounds a size"
+    )
 
 
 def lower_graph(

@@ -59,6 +59,8 @@ _DECIDING: Final = frozenset(
         *("Mod", "Sign"),
     )
 )
+#: Operators whose results may be the same for several sizes if they round.
+_ROUNDING: Final = frozenset(("Div", "Floor", "Ceil", "Round", "Cast"))
 _UNKNOWN: Final = "ONNX does not define it"
 _INSIDE: Final = "it is inside a loop, a branch or a function"
 
@@ -74,7 +76,7 @@ class Problem:
 
 
 class Decision(NamedTuple):
-    """A comparison of known numbers: its operator, its node, and its operands."""
+    """A comparison or rounding of known numbers: its operator, its node, and its operands."""
 
     operator: str
     where: str
@@ -216,7 +218,8 @@ class Walk:
         if node.op_type not in OWN and not domain and _are_known(given):
             computed = self._computed(node, given)
             if computed is not None:
-                if node.op_type in _DECIDING and not _asks_for_a_mark(node, given):
+                decides = node.op_type in _DECIDING and not _asks_for_a_mark(node, given)
+                if decides or (node.op_type in _ROUNDING and _is_rounded(given, computed)):
                     self.decide(node.op_type, _bytes_of(given))
                 return computed
         if rule is not None:
@@ -284,7 +287,7 @@ class Walk:
         return self.reals if kind == np.float64 else kind
 
     def decide(self, operator: str, operands: bytes) -> None:
-        """Note that a node compares known numbers; where they differ, so may the program."""
+        """Note that a node compares or rounds known numbers; where they differ, so may the program."""
         self.decisions.append(Decision(operator, self._place, operands))
 
     def _computed(self, node: Any, given: Sequence[Item | None]) -> list[Item] | None:
@@ -330,6 +333,18 @@ def _asks_for_a_mark(node: Any, given: Sequence[Item | None]) -> bool:
     return node.op_type == "Equal" and any(
         bool((whole_data(item) < 0).all()) for item in given if isinstance(item, Array)
     )
+
+
+def _is_rounded(given: Sequence[Item | None], found: Sequence[Item]) -> bool:
+    """Return whether whole numbers that a node computes are not the exact results."""
+    (result, *_), (first, *others) = (
+        [whole_data(item) for item in row if isinstance(item, Array)] for row in (found, given)
+    )
+    is_quotient = bool(others)
+    if is_quotient and result.dtype.kind not in "iu":
+        return False
+    exact = result * others[0] if is_quotient else result
+    return bool(np.any(exact != first))
 
 
 def _bytes_of(given: Sequence[Item | None]) -> bytes:

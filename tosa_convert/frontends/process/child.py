@@ -25,6 +25,8 @@ from tosa_convert.frontends.process.request import (
     INSTALLED_FILE,
     INTERFACE_FILE,
     REQUEST_FILE,
+    SERVE,
+    STARTED_FILE,
     Interface,
     Request,
     say_stage,
@@ -32,10 +34,6 @@ from tosa_convert.frontends.process.request import (
 from tosa_convert.frontends.table import Frontend, absent, all_installed, frontend
 from tosa_convert.process.workers import serve
 
-#: The first argument for a process that lowers many models.
-SERVE: Final = "--serve"
-#: An empty file, which says that the process is a Python that could begin.
-STARTED_FILE: Final = "started"
 #: Lines of an exception's text that are repeated, and their width.
 _MOST_LINES: Final = 12
 _LINE_WIDTH: Final = 70

@@ -212,6 +212,10 @@ INTERFACE_FILE: Final = "interface.json"
 STATE_FILE: Final = "state.npz"
 CONSTANTS_FILE: Final = "constants.npz"
 INSTALLED_FILE: Final = "installed.json"
+#: An empty file, which says that the process is a Python that could begin.
+STARTED_FILE: Final = "started"
+#: The first argument for a process that lowers many models.
+SERVE: Final = "--serve"
 #: What the converter does now, in a few words.
 STAGE_FILE: Final = "stage"
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.process.child import SERVE, STARTED_FILE
 from tosa_convert.frontends.process.request import (
     INSTALLED_FILE,
     INTERFACE_FILE,
     REQUEST_FILE,
+    SERVE,
+    STARTED_FILE,
     Interface,
     Request,
 )

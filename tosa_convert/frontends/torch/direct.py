@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import torch
 from torch._subclasses.fake_tensor import UnsupportedOperatorException
 from torch.export.graph_signature import SymIntArgument
+from torch.utils import _pytree as pytree
 
-from tosa_convert.frontends.lowering.open_sizes import lowered_openly, trial_sizes
+from tosa_convert.frontends.lowering.open_sizes import differs, lowered_openly, trial_sizes
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.process.request import Cut, Interface, Value
 from tosa_convert.frontends.torch.decompositions import decompositions, use_views_of_aten
@@ -92,6 +94,7 @@ def lower_directly(program: Any, narrow: Sequence[str], *, partial: bool = False
 
     try:
         sizes = trial_sizes(found, bounds_of(program))
+        _refuse_settled_sizes(program, sizes)
         graph = lowered_openly(lower)
     except NotLowered as problem:
         raise NotLoweredError(
@@ -112,6 +115,24 @@ def _open_dimensions(program: Any) -> list[tuple[Any, bool]]:
         if not isinstance(size, int)
         for symbol in symbols_of(size)
     ]
+
+
+def _refuse_settled_sizes(program: Any, sizes: Mapping[Any, tuple[int, int]]) -> None:
+    """Refuse sizes and numbers that depend on open sizes, and are the same for both that are tried."""
+    for node in program.graph.nodes:
+        for value in pytree.tree_leaves(node.meta.get("val")):
+            for size in value.shape if isinstance(value, torch.Tensor) else [value]:
+                if not isinstance(size, (torch.SymInt, torch.SymFloat)):
+                    continue
+                symbols = symbols_of(size)
+                if any(str(symbol) not in sizes for symbol in symbols):
+                    continue
+                one, other = (
+                    size.node.expr.subs({symbol: sizes[str(symbol)][trial] for symbol in symbols})
+                    for trial in (0, 1)
+                )
+                if symbols and one == other:
+                    raise differs(f"{size} ({node.name})")
 
 
 def _refuse_open_numbers(program: Any) -> None:

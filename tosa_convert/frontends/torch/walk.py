@@ -154,7 +154,6 @@ class Walk:
             return args[0][args[1]]
         if name_of(node.target)[0] in (*CHECKS, "_assert_tensor_metadata"):
             return None
-        raw = [one.meta.get("val") if isinstance(one, torch.fx.Node) else one for one in node.args]
         value = node.meta.get("val")
         results = list(value) if isinstance(value, (tuple, list)) else [value]
         try:
@@ -170,29 +169,7 @@ class Walk:
                 return made if isinstance(value, (tuple, list)) else made[0]
             if self._is_folded(node, args, keywords, results):
                 return self._folded(node, args, keywords)
-            has_pairs = any(map(is_complex, kinds)) or any(
-                is_complex(one.dtype) for one in _arrays_in((args, tuple(keywords.values())))
-            )
-            rule = (complex_rule_of if has_pairs else rule_of)(node.target)
-            if rule is None:
-                raise NotLowered(RANDOM if is_random(node) else _NO_FORM if has_pairs else _NO_RULE)
-            for kind in kinds:
-                if kind is not None:
-                    carrier(real_kind(kind))
-            users = [one for one in node.users if one.target is operator.getitem]
-            used = {one.args[1] for one in users if one.users}
-            at = Node(
-                *(scope, shapes, kinds, self.narrow, raw),
-                *(used.__contains__, self._inner),
-            )
-            found = rule(at, *args, **keywords)
-            for one, shape, kind in zip(
-                found if isinstance(found, (tuple, list)) else [found], shapes, kinds, strict=False
-            ):
-                assert one is None or (one.shape, one.dtype) == (shape, kind), (
-                    f"{node.target}: {one.shape} {one.dtype} for {shape} {kind}"
-                )
-            return found
+            return self._by_rule(scope, node, args, keywords, shapes, kinds)
         except NotLowered as problem:
             refused = problem
         except TosaConvertError as error:
@@ -208,6 +185,35 @@ class Walk:
             for one in results
         ]
         return stand_ins if isinstance(value, (tuple, list)) else stand_ins[0]
+
+    def _by_rule(
+        self, scope: Scope, node: Any, args: Any, keywords: Any, shapes: Any, kinds: Any
+    ) -> Any:
+        """Return what the rule of an operator gives, for complex numbers or for others."""
+        has_pairs = any(map(is_complex, kinds)) or any(
+            is_complex(one.dtype) for one in _arrays_in((args, tuple(keywords.values())))
+        )
+        rule = (complex_rule_of if has_pairs else rule_of)(node.target)
+        if rule is None:
+            raise NotLowered(RANDOM if is_random(node) else _NO_FORM if has_pairs else _NO_RULE)
+        for kind in kinds:
+            if kind is not None:
+                carrier(real_kind(kind))
+        raw = [one.meta.get("val") if isinstance(one, torch.fx.Node) else one for one in node.args]
+        users = [one for one in node.users if one.target is operator.getitem]
+        used = {one.args[1] for one in users if one.users}
+        at = Node(
+            *(scope, shapes, kinds, self.narrow, raw),
+            *(used.__contains__, self._inner),
+        )
+        found = rule(at, *args, **keywords)
+        for one, shape, kind in zip(
+            found if isinstance(found, (tuple, list)) else [found], shapes, kinds, strict=False
+        ):
+            assert one is None or (one.shape, one.dtype) == (shape, kind), (
+                f"{node.target}: {one.shape} {one.dtype} for {shape} {kind}"
+            )
+        return found
 
     def _inner(self, scope: Scope, module: Any, given: Sequence[Any]) -> list[Any]:
         """Return the results of a graph that an operator takes."""

@@ -126,12 +126,6 @@ def _call(call: Call, position: int, factor: Array, along: int) -> Call:
 
 #: Bits of the element types in which nothing is computed: what is stored in them is rounded.
 _NARROW: Final = 8
-#: Where the results of functions are.
-_RANGES: Final[Mapping[str, tuple[float, float]]] = {
-    **dict.fromkeys(("COS", "ERF", "SIN", "TANH"), (-1.0, 1.0)),
-    **dict.fromkeys(("EXP", "POW"), (0.0, math.inf)),
-    "SIGMOID": (0.0, 1.0),
-}
 #: Functions that approach 1 as e^(-rate * x) does, with this rate; and their bounds: a constant, and a
 #: multiple of the operand, as in `reference.bounds`.
 _SATURATING: Final = {"SIGMOID": (1.0, 2.0, 2.0), "TANH": (2.0, 0.0, 8.0)}
@@ -225,7 +219,7 @@ def errors_of(
                 if rule.needs_bounds:
                     bounds = _bounds(block, operator, operands, name, value)
                 of_function = function_errors(operator, rule, value, bounds, tensor.dtype)
-            if not operator.spec.is_inexact or operator.spec.name == "MUL":
+            if not operator.spec.is_inexact or operator.spec.traits.response == "product":
                 # What needs no rounding has no error; a product that is fused is not rounded either.
                 away = np.abs(value - rounded(value, tensor.dtype))
                 half = np.nan_to_num(away) if is_certain else half * (away != 0)
@@ -251,7 +245,7 @@ def whole_sums(
     """
     name = accumulator(operator, block.tensors[operator.outputs[0]].dtype.name)
     most = 2.0 ** (FLOATS[name][0] + 1)
-    if operator.spec.name == "REDUCE_SUM":
+    if operator.spec.traits.response == "sum":
         axis = operator.attributes["axis"]
         assert isinstance(axis, int)
         found = np.ones(1, np.bool_)
@@ -300,7 +294,7 @@ def function_errors(
             most = np.where(np.abs(exact) > 0.5, constant + multiple * end, np.inf)
             bounds = np.minimum(bounds, most)
         error = rule.limits(exact, bounds, dtype)[2]
-        low, high = np.clip((exact - error, exact + error), *_RANGES.get(kind, (-np.inf, np.inf)))
+        low, high = np.clip((exact - error, exact + error), *operator.spec.range)
         ends = (np.nan_to_num(np.abs(end - exact), posinf=0.0) for end in (low, high))
         down, up = (np.where(np.isfinite(exact), end, np.nan) for end in ends)
     return down, up
@@ -374,13 +368,8 @@ def _bounds(
 # numpy. 0 and -0 are equal for TOSA, so that MAXIMUM may return either; RECIPROCAL makes
 # infinities of them.
 
-#: Operators that return one of several numbers -> how many operands have these.
-_CHOOSING: Final = {
-    **dict.fromkeys(("CLAMP", "REDUCE_MAX", "REDUCE_MIN", "MAX_POOL2D", "MAX_POOL2D_ADAPTIVE"), 1),
-    **dict.fromkeys(("MAXIMUM", "MINIMUM"), 2),
-}
-#: Operators whose results show the sign of a zero.
-_SHOWS_SIGN: Final = frozenset(("POW", "RECIPROCAL", "RSQRT"))
+#: Responses of operators whose results show the sign of a zero.
+_SHOWS_SIGN: Final = frozenset(("pole", "power"))
 
 
 def undefined_integers(block: Block, operator: Operator, operands: Sequence[Value]) -> Array | None:
@@ -391,15 +380,21 @@ def undefined_integers(block: Block, operator: Operator, operands: Sequence[Valu
     return found if found.any() else None
 
 
+def _chooses(operator: Operator) -> bool:
+    """Return whether an operator returns one of several numbers."""
+    is_number = operator.spec.traits.response != "position"
+    return is_number and any(row.name == "nan_mode" for row in operator.spec.attributes)
+
+
 def chooses_zeros(block: Block, operator: Operator, operands: Sequence[Value]) -> bool:
     """Return whether an operator chooses between 0 and -0, which are equal for TOSA."""
-    if operator.spec.name not in _CHOOSING or not block.tensors[operator.inputs[0]].dtype.is_float:
+    if not _chooses(operator) or not block.tensors[operator.inputs[0]].dtype.is_float:
         return False
-    values = [plain(one) for one in operands[: _CHOOSING[operator.spec.name]]]
-    if operator.spec.name == "CLAMP":
-        element = block.tensors[operator.inputs[0]].dtype
-        for name in ("min_val", "max_val"):
-            bound = operator.attributes[name]
+    values = [plain(one) for one in operands[: max(operator.spec.elementwise, 1)]]
+    element = block.tensors[operator.inputs[0]].dtype
+    for row in operator.spec.attributes:
+        if row.kind == "element":
+            bound = operator.attributes[row.name]
             assert isinstance(bound, bytes)
             values.append(np.array([element_value(bound, element)]))
     signs = [np.signbit(value[value == 0]) for value in values]
@@ -411,12 +406,13 @@ def open_tensors(
 ) -> frozenset[str]:
     """Return the tensors of the main block that depend on a result which TOSA leaves open."""
     block = graph.main
-    kinds = {op.spec.name for _, own in graph.blocks() for op in own.operators}
-    has_zeros = not kinds.isdisjoint(_CHOOSING) and not kinds.isdisjoint(_SHOWS_SIGN)
+    operators = [op for _, own in graph.blocks() for op in own.operators]
+    has_zeros = any(map(_chooses, operators))
+    has_zeros = has_zeros and any(op.spec.traits.response in _SHOWS_SIGN for op in operators)
     has_zeros = has_zeros and any(_has_infinity(array) for array in golden.values())
 
     def may_be_open(own: Block, op: Operator) -> bool:
-        return _rounds_to_integer(own, op) or (has_zeros and op.spec.name in _CHOOSING)
+        return _rounds_to_integer(own, op) or (has_zeros and _chooses(op))
 
     casts = [
         name
@@ -464,7 +460,7 @@ class _Watching(Machine):
 
 
 def _rounds_to_integer(block: Block, operator: Operator) -> bool:
-    if operator.spec.name != "CAST":
+    if operator.spec.traits.response != "cast":
         return False
     source, result = block.tensors[operator.inputs[0]], block.tensors[operator.outputs[0]]
     # In blocks NaN is in the scale.

@@ -44,8 +44,8 @@ from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of
 
 #: Whether errors reach all elements of a tensor, none, or which of them.
 Reached = bool | Array
-#: Operators whose results have elements of several operands.
-_MIXING: Final = frozenset(("CONCAT", "COND_IF", "PAD", "SCATTER", "SELECT"))
+#: Responses of operators whose results have elements of several operands.
+_MIXING: Final = ("mixed", "choice")
 
 
 @dataclass(slots=True)
@@ -110,8 +110,8 @@ class ReachedElements:
         reached = [self.of(operand) for operand in operator.inputs]
         if rule_of(block, operator, name) != EXACT:
             row = block.tensors[name].dtype
-            is_rounded = not spec.is_inexact or spec.name == "MUL"
-            if spec.name == "REDUCE_SUM" and reached[0] is False:
+            is_rounded = not spec.is_inexact or spec.traits.response == "product"
+            if spec.traits.response == "sum" and reached[0] is False:
                 is_whole = whole_sums(block, operator, [operands], None)
                 return _in_short(np.broadcast_to(~is_whole, block.tensors[name].shape or ()))
             if not is_rounded or not spec.elementwise or row.bits <= 8 or result is None:
@@ -131,7 +131,7 @@ class ReachedElements:
             return reached[0]
         if any(isinstance(value, Scaled) for value in operands):
             return True
-        if spec.accuracy == "operand" or spec.name == "SELECT":
+        if spec.accuracy == "operand" or spec.traits.response == "choice":
             return self._moved(operator, operands, reached)
         return _any_of(reached, spec.elementwise)
 
@@ -147,7 +147,7 @@ class ReachedElements:
                 if spec.name != "GATHER":
                     return True
                 unsure = np.broadcast_to(own, plain(operands[position]).shape)[..., None]
-            if spec.name == "SELECT" and position == 0:
+            if spec.traits.response == "choice" and position == 0:
                 unsure = own
             elif row.domain != "index" and not row.is_shape:
                 shape = plain(operands[position]).shape
@@ -213,7 +213,7 @@ def _may_mix(graph: Graph, makers: Mapping[str, Operator], name: str) -> bool:
         op = makers.get(current)
         if op is None:
             continue
-        if op.spec.name in _MIXING:
+        if op.spec.traits.response in _MIXING:
             return True
         if op.spec.regions or rule_of(graph.main, op, current) == EXACT:
             pending += [own for own in op.inputs if own not in seen]
@@ -229,8 +229,8 @@ _OUTLIERS: Final = 16.0
 #: at least sqrt((1 - _NEIGHBOURS) / 6) of their largest error. What a run computes is accepted: it is
 #: within six times this share.
 _OF_LARGEST: Final = 0.4715
-#: Operators whose result differs wherever one of their operands has an error.
-_INJECTIVE: Final = frozenset(("ADD", "MUL", "NEGATE", "SUB"))
+#: Responses of operators whose result differs wherever one of their operands has an error.
+_INJECTIVE: Final = ("linear", "product")
 
 
 @np.errstate(all="ignore")
@@ -322,7 +322,9 @@ def _squares_of_errors(
 
 def _shows_every_error(block: Block, name: str) -> bool:
     """Return whether a result differs wherever an operand does: it does not saturate or choose."""
-    return any(name in op.outputs and op.spec.name in _INJECTIVE for op in block.operators)
+    return any(
+        name in op.outputs and op.spec.traits.response in _INJECTIVE for op in block.operators
+    )
 
 
 def spread_of_scales(values: Sequence[Value]) -> Spread:
@@ -417,8 +419,8 @@ _MOVED_BY: Final = 6.0
 #: bends there; and how many times that of the runs its change is then.
 _PROBED_AT: Final = 4.0
 _BENDS: Final = 5.0
-#: Operators on single elements whose results follow their operands in a straight line.
-_STRAIGHT: Final = frozenset(("ADD", "NEGATE", "SELECT", "SUB"))
+#: Responses of operators on single elements that follow their operands in a straight line.
+_STRAIGHT: Final = ("linear", "choice")
 
 
 def decides(block: Block, operator: Operator) -> bool:
@@ -428,7 +430,7 @@ def decides(block: Block, operator: Operator) -> bool:
         for names in (operator.inputs, operator.outputs)
     )
     is_discrete = any(row.is_float for row in operands) and not all(row.is_float for row in results)
-    return is_discrete or operator.spec.is_step
+    return is_discrete or operator.spec.traits.response == "step"
 
 
 def moved_operands(
@@ -445,7 +447,8 @@ def moved_operands(
     result is the index of the largest element.
     """
     moved = [list(own) for own in operands]
-    if operator.spec.name == "TABLE":
+    response = operator.spec.traits.response
+    if response == "table":
         _move_to_ends_of_table(moved)
     if not decides(block, operator):
         return moved, None
@@ -468,7 +471,7 @@ def moved_operands(
             sigma = spread_of(block, name, runs, reached=reached.of(name)).sigma
             assert sigma is not None
             size = _MOVED_BY * sigma
-            is_whole = _are_whole(runs) if operator.spec.name in _ROUNDING else np.False_
+            is_whole = _are_whole(runs) if response in _ROUNDING else np.False_
             for number, own in enumerate(moved[1:], 1):
                 step: Array | float = sign if number % 2 else -sign
                 if number > COHERENT:
@@ -476,13 +479,14 @@ def moved_operands(
                 moves = np.isfinite(exact) & np.isfinite(own[position]) & ~is_whole
                 own[position] = np.where(moves, exact + step * size, own[position])
             sign = -sign
-            if operator.spec.name == "ARGMAX":
+            if response == "position":
                 axis = operator.attributes["axis"]
                 assert isinstance(axis, int)
-                least = np.max(exact - size, axis=axis, keepdims=True)
-                possible = np.moveaxis(exact + size >= least, axis, -1)
+                towards = -exact if operator.spec.traits.extreme == "least" else exact
+                least = np.max(towards - size, axis=axis, keepdims=True)
+                possible = np.moveaxis(towards + size >= least, axis, -1)
         sizes[name] = size
-    if operator.spec.name == "EQUAL" and len(sizes) == len(operator.inputs):
+    if response == "equality" and len(sizes) == len(operator.inputs):
         # Numbers that are moved at random are never equal: in run 1 none is, in the last one all are.
         one, other = (plain(value) for value in operands[0])
         with np.errstate(invalid="ignore"):
@@ -493,8 +497,9 @@ def moved_operands(
     return moved, possible
 
 
-#: Operators that leave whole numbers as they are. Errors have moved what became whole before.
-_ROUNDING: Final = frozenset(("CAST", "CEIL", "FLOOR"))
+#: Responses of operators that leave whole numbers as they are. Errors have moved what became whole
+#: before.
+_ROUNDING: Final = ("cast", "step")
 
 
 def _are_whole(runs: Sequence[Value]) -> Array:
@@ -543,9 +548,10 @@ def _move_to_ends_of_table(moved: list[list[Value]]) -> None:
 def may_bend(block: Block, operator: Operator) -> bool:
     """Return whether a small change of an operand may change the result much more, or not at all."""
     results = [block.tensors.get(name) for name in operator.outputs]
-    is_float = all(row is not None and row.dtype.name in FLOATS for row in results)
+    if not all(row is not None and row.dtype.name in FLOATS for row in results):
+        return False
     families = ("elementwise", "activation", "conversion")
-    return is_float and operator.spec.family in families and operator.spec.name not in _STRAIGHT
+    return operator.spec.family in families and operator.spec.traits.response not in _STRAIGHT
 
 
 def align_errors(
@@ -642,7 +648,7 @@ def _bends(center: Array, runs: list[Array], probes: list[Array]) -> Array:
 
 def _is_straight(operator: Operator, operands: list[list[Value]]) -> bool:
     """Return whether the runs have one finite factor of a product, which is a straight line then."""
-    if operator.spec.name != "MUL":
+    if operator.spec.traits.response != "product":
         return False
     return any(
         all(own[position] is value for own in operands) and bool(np.isfinite(plain(value)).all())

@@ -59,7 +59,8 @@ from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import FP32, DType
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, operator_path, quoted
 from tosa_convert.graph.opset import IDENTITY
-from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+from tosa_convert.io.keywords import ReadKeywords, takes_keywords
+from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import dataclass, replace
 
 if TYPE_CHECKING:
@@ -303,7 +304,7 @@ def compare_with(
         for name in variables_of(graph)
         if (reason := _why_not_compared(STATE_PREFIX + name, golden, actual))
     ]
-    if options.uses_numpy:
+    if options.runs_on_numpy(graph):
         found.append("the reference is numpy: it ran the program, and not the reference model")
     # A backend that names a state wrongly gives states: that of each variable is wanted then.
     states = state_slots(graph)

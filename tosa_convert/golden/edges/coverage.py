@@ -35,7 +35,8 @@ from tosa_convert.golden.edges.values import SMALLEST_NORMAL, codes_of
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, with_variables
 from tosa_convert.graph.model import Block, Graph, Operator, counted, operator_path
 from tosa_convert.graph.shown import Shown
-from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+from tosa_convert.io.keywords import ReadKeywords, takes_keywords
+from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.call import Call, Step, is_float
@@ -324,7 +325,7 @@ def fragile_sources(graph: Graph, run: Run) -> dict[str, Array]:
                 name for name in operator.outputs if signed.issuperset(operator.inputs[:1])
             )
         wrong: dict[str, Array] = {}
-        if kind == "ARGMAX":
+        if operator.spec.traits.response == "position":
             wrong = {name: _subnormal(block, name, run.values) for name in operator.inputs}
         elif operator.outputs and operator.outputs[0] in run.values:
             (name, *_) = operator.outputs
@@ -332,7 +333,7 @@ def fragile_sources(graph: Graph, run: Run) -> dict[str, Array]:
             if name in used:
                 ids = np.union1d(ids, _uncertain(graph, operator, run.values))
             wrong = {name: ids}
-            if kind in ("RECIPROCAL", "RSQRT") and operator.inputs[0] not in signed:
+            if operator.spec.traits.response == "pole" and operator.inputs[0] not in signed:
                 zeros = run.values[operator.inputs[0]].reshape(-1) == 0
                 wrong[operator.inputs[0]] = np.flatnonzero(zeros)
         for name, ids in wrong.items():

@@ -59,7 +59,8 @@ from tosa_convert.golden.running.programs import (
     with_variables,
 )
 from tosa_convert.graph.model import Graph, Operator, counted, operator_path, quoted
-from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+from tosa_convert.io.keywords import ReadKeywords, takes_keywords
+from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import dataclass, field
 from tosa_convert.reference.call import Call
 from tosa_convert.reference.evaluate import call_of

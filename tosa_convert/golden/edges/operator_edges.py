@@ -24,6 +24,7 @@ from tosa_convert.golden.edges.values import (
     limits_of,
 )
 from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.opset import table_of
 from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call
 
@@ -52,8 +53,8 @@ def edges_of(call: Call, result: Array, positions: Collection[int]) -> Masks:
             yield from _INDICES(call)
     if call.result.dtype is not None:
         yield from _of_result(call, result, call.result.dtype)
-    if call.spec.name in OWN:
-        yield from OWN[call.spec.name](call, result)
+    if call.spec.name in _OWN:
+        yield from _OWN[call.spec.name](call, result)
 
 
 def _of_operand(array: Array, row: DType) -> Masks:
@@ -84,7 +85,7 @@ def _of_operand(array: Array, row: DType) -> Masks:
 def _of_result(call: Call, result: Array, row: DType) -> Masks:
     low, high = limits_of(row)
     if not row.is_float:
-        if call.spec.name in _SATURATING:
+        if call.spec.traits.overflow == "saturates":
             codes = codes_of(result, row)
             if call.attributes.get("output_unsigned"):
                 codes &= (1 << row.bits) - 1
@@ -116,9 +117,6 @@ def _finite(array: Array) -> Array:
     plain: Array = array if array.dtype.kind == "f" else array.astype(np.float32)
     return np.asarray(np.isfinite(plain))
 
-
-#: Operators whose integer results stop at the limits of their type.
-_SATURATING: Final = frozenset(("CAST", "RESCALE", "NEGATE", "AVG_POOL2D", "AVG_POOL2D_ADAPTIVE"))
 
 # -- operators -------------------------------------------------------------------------------------
 
@@ -305,9 +303,8 @@ def _table(call: Call, result: Array) -> Masks:
 
 def _saturated(call: Call, result: Array) -> Masks:
     value, found = _numbers(call.operands[0]), _numbers(result)
-    least = 0.0 if call.spec.name == "SIGMOID" else -1.0
     yield "saturates above", (found == 1) & np.isfinite(value)
-    yield "saturates below", (found == least) & np.isfinite(value)
+    yield "saturates below", (found == call.spec.range[0]) & np.isfinite(value)
     row = call.types[0].dtype
     assert row is not None
     # From here on an exponential in the formula of the function overflows.
@@ -357,7 +354,7 @@ def _extremes(call: Call, result: Array) -> Masks:
     codes, axis = _codes(call, 0), call.attributes["axis"]
     if codes.shape[axis] < 2:
         return
-    if call.spec.name == "REDUCE_MIN":
+    if call.spec.traits.extreme == "least":
         codes = -codes - 1 if row.is_float else -codes
     most = codes.max(axis=axis, keepdims=True)
     yield "equal extremes", (codes == most).sum(axis=axis) > 1
@@ -379,42 +376,29 @@ def _all(call: Call, result: Array) -> Masks:
     yield "only one", (count == 1) & (size > 1)
 
 
-OWN: Final[dict[str, OwnEdges]] = {
-    "ADD": _sum,
-    "ARGMAX": _extremes,
-    "ARITHMETIC_RIGHT_SHIFT": _shift,
-    "CAST": _cast,
-    "CEIL": _step,
-    "CLAMP": _clamp,
-    "COS": _turns,
-    "EQUAL": _comparison,
-    "ERF": _saturated,
-    "FLOOR": _step,
-    "GREATER": _comparison,
-    "GREATER_EQUAL": _comparison,
-    "INTDIV": _quotient,
-    "LOG": _one,
-    "LOGICAL_AND": _truths,
-    "LOGICAL_LEFT_SHIFT": _shift,
-    "LOGICAL_OR": _truths,
-    "LOGICAL_RIGHT_SHIFT": _shift,
-    "LOGICAL_XOR": _truths,
-    "MAXIMUM": _comparison,
-    "MINIMUM": _comparison,
-    "MUL": _product,
-    "POW": _power,
-    "REDUCE_ALL": _all,
-    "REDUCE_ANY": _all,
-    "REDUCE_MAX": _extremes,
-    "REDUCE_MIN": _extremes,
-    "RESCALE": _rescale,
-    "SELECT": _choice,
-    "SIGMOID": _saturated,
-    "SIN": _turns,
-    "SUB": _sum,
-    "TABLE": _table,
-    "TANH": _saturated,
-}
+_OWN: Final[dict[str, OwnEdges]] = table_of(
+    "edges",
+    {
+        "cast": _cast,
+        "choice": _choice,
+        "clamp": _clamp,
+        "comparison": _comparison,
+        "count": _all,
+        "extremes": _extremes,
+        "near_one": _one,
+        "power": _power,
+        "product": _product,
+        "quotient": _quotient,
+        "rescale": _rescale,
+        "saturation": _saturated,
+        "shift": _shift,
+        "step": _step,
+        "sum": _sum,
+        "table": _table,
+        "truths": _truths,
+        "turns": _turns,
+    },
+)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -520,8 +504,8 @@ def _tried(
             if row.bits > 32 and not row.is_float:
                 step = np.int64(1) << 32
                 own.append(np.where(near > 0, near - step, near + step))
-    if call.spec.name in _TRIED:
-        more = _TRIED[call.spec.name](elements, places, row, generator)
+    if call.spec.traits.edges in _TRIED:
+        more = _TRIED[call.spec.traits.edges](elements, places, row, generator)
         own.append(np.clip(more, low, high))
     return np.concatenate(own, axis=1)
 
@@ -605,10 +589,10 @@ def _of_product(
 
 
 _TRIED: Final[dict[str, Callable[[Elements, Array, DType, np.random.Generator], Array]]] = {
-    "CAST": _of_cast,
-    "CLAMP": _of_clamp,
-    "MUL": _of_product,
-    "RESCALE": _of_rescale,
+    "cast": _of_cast,
+    "clamp": _of_clamp,
+    "product": _of_product,
+    "rescale": _of_rescale,
 }
 
 # -- rows of which the greatest or least element is searched -----------------------------------------
@@ -642,10 +626,10 @@ def row_wishes(call: Call, generator: np.random.Generator) -> Iterator[Wish]:
             wanted[0] = first
             yield Wish(label, 0, Demand.of(line, wanted), is_whole=True)
         return
-    if lines.shape[1] < 2 or call.spec.name in ("REDUCE_SUM", "REDUCE_PRODUCT"):
+    if lines.shape[1] < 2 or call.spec.traits.edges != "extremes":
         return
     low, high = limits_of(row)
-    is_least = call.spec.name == "REDUCE_MIN"
+    is_least = call.spec.traits.extreme == "least"
     for _ in range(_PLACES):
         line = lines[generator.integers(len(lines))]
         extreme = codes[line].min() if is_least else codes[line].max()

@@ -18,6 +18,7 @@ from tosa_convert.golden.edges.trace import Elements, has_elements, moved_ids, m
 from tosa_convert.golden.edges.values import INFINITE, NAN, codes_of, elements_of, limits_of
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Operator
+from tosa_convert.graph.opset import table_of
 from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call
 
@@ -42,7 +43,7 @@ class Terms(NamedTuple):
 
 def has_terms(operator: Operator) -> bool:
     """Return whether `terms_demand` knows the operator."""
-    return operator.spec.name in _TERMS or operator.spec.name in _GREATEST
+    return operator.spec.name in _TERMS
 
 
 def terms_demand(
@@ -66,13 +67,11 @@ def terms_demand(
         low, high = int(demand.low[number]), int(demand.high[number])
         places = np.unravel_index(out, call.result.shape)
         index = tuple(int(place) for place in places)
-        is_greatest = call.spec.name in _GREATEST
-        make = (_GREATEST if is_greatest else _TERMS)[call.spec.name]
-        for terms in make(call, index, positions):
+        for terms in _TERMS[call.spec.name](call, index, positions):
             own = used.setdefault(terms.position, set())
             if not own.isdisjoint(terms.ids.tolist()):
                 break
-            if is_greatest:
+            if call.spec.traits.extreme != "none":
                 changes = _greatest(call, terms, low, high, generator)
             else:
                 now = result.reshape(-1)[out]
@@ -182,7 +181,7 @@ def _greatest(
     row = call.types[terms.position].dtype
     assert row is not None
     codes = codes_of(call.operands[terms.position].reshape(-1)[terms.ids], row)
-    is_least = call.spec.name == "REDUCE_MIN"
+    is_least = call.spec.traits.extreme == "least"
     beyond = codes < low if is_least else codes > high
     found = [(int(one), low) for one in terms.ids[beyond]]
     if not found:
@@ -278,22 +277,10 @@ def _axis(call: Call, index: tuple[int, ...], positions: Sequence[int]) -> Itera
 
 #: Yields the terms of an element of the result, for each operand that can change.
 _MakeTerms = Callable[[Call, tuple[int, ...], Sequence[int]], Iterator[Terms]]
-_TERMS: Final[dict[str, _MakeTerms]] = {
-    "AVG_POOL2D": _window,
-    "AVG_POOL2D_ADAPTIVE": _window,
-    "CONV2D": _convolution,
-    "CONV3D": _convolution,
-    "DEPTHWISE_CONV2D": _convolution,
-    "MATMUL": _matmul,
-    "MATMUL_T": _matmul,
-    "REDUCE_SUM": _axis,
-}
-_GREATEST: Final[dict[str, _MakeTerms]] = {
-    "MAX_POOL2D": _window,
-    "MAX_POOL2D_ADAPTIVE": _window,
-    "REDUCE_MAX": _axis,
-    "REDUCE_MIN": _axis,
-}
+_TERMS: Final[dict[str, _MakeTerms]] = table_of(
+    "terms",
+    {"axis": _axis, "convolution": _convolution, "matmul": _matmul, "window": _window},
+)
 
 
 #: Codes that are tried where bisection finds nothing; those of infinity and NaN are added.

@@ -21,8 +21,6 @@ from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of, operat
 # single elements of an operator: of which elements of its operands, and for other values of
 # these.
 
-#: Operators that move elements, whose tensors are broadcast in no other way.
-_NOT_MOVING: Final = frozenset(("VARIABLE_READ", "VARIABLE_WRITE", "CUSTOM"))
 #: Rules of one operator that an element can break, one after another.
 _MOST_RULES: Final = 6
 
@@ -36,7 +34,7 @@ def has_elements(operator: Operator) -> bool:
 def moves(operator: Operator) -> bool:
     """Return whether the elements of the result are elements of the operands."""
     spec = operator.spec
-    return spec.accuracy == "operand" and spec.name in OPERATIONS and spec.name not in _NOT_MOVING
+    return spec.accuracy == "operand" and spec.name in OPERATIONS
 
 
 @dataclass(slots=True)

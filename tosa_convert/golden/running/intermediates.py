@@ -373,7 +373,7 @@ def _iterate(
     batch_bytes: int,
     iterations: int,
 ) -> Iterator[Intermediate]:
-    if options.uses_numpy:
+    if options.runs_on_numpy(graph):
         yield from _by_steps(graph, inputs, selection, options, iterations)
         return
     block = graph.main

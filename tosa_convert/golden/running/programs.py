@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from tosa_convert import api
+from tosa_convert.custom import give_meaning
 from tosa_convert.errors import Finding, Findings, TosaConvertError, fail, suggest
 from tosa_convert.formats.read import open_input, weights_beside
 from tosa_convert.formats.read import read as read_graph
@@ -37,12 +38,9 @@ from tosa_convert.graph.model import (
 from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE, OperatorSpec
 from tosa_convert.graph.static_shapes import has_open_sizes
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.io.options import (
-    ReadOptions,
-    given_options,
-    refuse_inapplicable,
-    refuse_unexpected,
-)
+from tosa_convert.io.keywords import refuse_unexpected
+from tosa_convert.io.option_table import refuse_inapplicable
+from tosa_convert.io.options import ReadOptions, given_options
 from tosa_convert.records import dataclass, replace
 from tosa_convert.rules.infer import settled
 
@@ -526,7 +524,7 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = 
     if isinstance(source, Program):
         return source
     if isinstance(source, Graph):
-        return Program(source)
+        return Program(give_meaning(source, read.custom) if read.custom else source)
     try:
         opened = open_input(source, read)
     except TypeError:  # neither a path nor bytes
@@ -539,7 +537,7 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = 
             narrow=read.narrow,
             input_shapes=read.input_shapes,
         )
-        return Program(graph)
+        return Program(give_meaning(graph, read.custom))
     refuse_inapplicable(given_options(read), opened.where, read_from=opened.format)
     graph = read_graph(opened, read)
     if is_sound or not graph.regions or not graph.regions[0].blocks:

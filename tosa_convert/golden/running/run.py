@@ -19,7 +19,8 @@ from tosa_convert.golden.running.programs import (
 from tosa_convert.golden.running.run_graph import Result, compute_steps, run_program
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, TIMEOUT, Engine, Level, RunOptions
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
-from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+from tosa_convert.io.keywords import ReadKeywords, takes_keywords
+from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import replace
 
 if TYPE_CHECKING:

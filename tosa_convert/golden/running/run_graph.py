@@ -50,7 +50,13 @@ from tosa_convert.golden.running.programs import (
     with_variables,
     without_unused_variables,
 )
-from tosa_convert.golden.running.run_options import DEFAULT_RUN, Level, RunOptions, Work
+from tosa_convert.golden.running.run_options import (
+    DEFAULT_RUN,
+    Level,
+    RunOptions,
+    Work,
+    lacking_findings,
+)
 from tosa_convert.graph.derived import reachable
 from tosa_convert.graph.model import (
     UNLOCATED,
@@ -474,7 +480,7 @@ def _computed(
     if endless:
         raise TosaConvertError(endless)
     ins, outs = input_slots(graph), output_slots(runnable)
-    if options.uses_numpy:
+    if options.runs_on_numpy(graph):
         return compute(runnable, inputs, options)
     with scratch_folder() as folder:
         for slot in ins:
@@ -522,7 +528,7 @@ def run_in_folder(
     for slot in ins:
         needless.append(folder / file_name(ins, slot))
         save_npy(needless[-1], slot, coerce(slot, inputs[slot.key]))
-    if not options.uses_numpy:
+    if not options.runs_on_numpy(graph):
         write_model(graph, folder)
     execute(graph, folder, options)
     for path in needless:
@@ -587,8 +593,10 @@ def execute(
     unique = list(dict.fromkeys(block.outputs))
     outs = outs or [f"out{unique.index(name)}.npy" for name in block.outputs]
     ins = ins or [f"in{i}.npy" for i in range(len(block.inputs))]
-    if options.uses_numpy:
+    if options.runs_on_numpy(graph):
         return execute_in_numpy(graph, folder, options, ins, outs)
+    if lacking := [*lacking_findings(graph)]:
+        raise TosaConvertError(lacking)
     _write_description(folder, block, ins, outs, with_bounds=options.bounds)
     command = _command(graph, options)
     start = time.monotonic()

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Literal, get_args
 
-from tosa_convert.errors import fail, refuse_unknown
+from tosa_convert.errors import Finding, fail, refuse_unknown
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.graph.derived import reachable
-from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.graph.model import Block, Graph, Operator, located, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.options import refuse_time_limit
 from tosa_convert.records import dataclass, field, replace
@@ -111,7 +111,7 @@ class RunOptions:
     level: "none" or "8k", the limits on sizes that the model checks.
     timeout: seconds for one run.
     engine: what runs the program: "reference-model", "numpy" (`tosa_convert.reference`), or "auto", the
-        reference model if it is installed, else numpy.
+        reference model if it is installed and has all operators, else numpy.
     progress: called during each run with the amount of work that is done, and all that there is; for the
         reference model it is an estimate by time. A program may take several runs.
     Raises TosaConvertError("option-conflict") for an unknown level or engine, and for a timeout that no
@@ -140,6 +140,10 @@ class RunOptions:
         """Return whether programs run on numpy."""
         return chosen_engine(self.engine) == "numpy"
 
+    def runs_on_numpy(self, graph: Graph) -> bool:
+        """Return whether a program runs on numpy."""
+        return chosen_engine(self.engine, graph) == "numpy"
+
     def with_keywords(self, **given: Any) -> RunOptions:
         """Return these options with those that were given as keywords beside them, besides defaults.
 
@@ -157,14 +161,29 @@ class RunOptions:
         return replace(self, **chosen) if chosen else self
 
 
-def chosen_engine(engine: Engine) -> Engine:
+def chosen_engine(engine: Engine, graph: Graph | None = None) -> Engine:
     """Return the engine that "auto" selects here; another engine is returned as it is.
+
+    graph: a program that is to run; "auto" selects numpy if the reference model lacks an operator of it.
 
     Raises TosaConvertError("missing-refmodel") if $TOSA_REFERENCE_MODEL does not name a program.
     """
     if engine != "auto":
         return engine
+    if graph is not None and next(lacking_findings(graph), None) is not None:
+        return "numpy"
     return "reference-model" if reference_model_process.is_installed() else "numpy"
+
+
+def lacking_findings(graph: Graph) -> Iterator[Finding]:
+    """Report the operators of a program that the newest reference model lacks."""
+    for where, block in graph.blocks():
+        for index, op in enumerate(block.operators):
+            if op.spec.meaning or not op.spec.is_in_tools:
+                place = located(operator_path(where, index, op), op)
+                since = "" if op.spec.meaning else f", which TOSA has since {op.spec.state}"
+                message = f"the reference model has no {op.spec}{since}"
+                yield Finding("refmodel-refused", place, message, "numpy has it: --engine numpy")
 
 
 DEFAULT_RUN: Final = RunOptions()

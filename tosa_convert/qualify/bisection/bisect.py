@@ -19,7 +19,8 @@ from tosa_convert.golden.edges.edge_inputs import chosen_inputs
 from tosa_convert.golden.running.intermediates import BATCH_BYTES
 from tosa_convert.golden.running.programs import AS_IT_IS, STATE_PREFIX, as_graph, with_final_states
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, Progress, RunOptions
-from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+from tosa_convert.io.keywords import ReadKeywords, takes_keywords
+from tosa_convert.io.options import ReadOptions
 from tosa_convert.qualify.bisection.result import Bisection
 from tosa_convert.qualify.bisection.search import RecordSearch
 from tosa_convert.qualify.bisection.search_runner import RunnerSearch

@@ -7,6 +7,7 @@ import shlex
 from typing import Any, Final, Literal
 
 from tosa_convert import api
+from tosa_convert.custom import has_meaning
 from tosa_convert.errors import printable
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array, OutputFolder
@@ -216,9 +217,10 @@ def save_case(divergence: Divergence, folder: PathLike, backend: Backend) -> lis
             against = "found.tosa"
         elif not isinstance(backend, Record):
             against = shlex.quote(backend.text)
+        known = " --custom FILE.py" if has_meaning(case.graph) else ""
         commands = [
-            "tosa-flatbuffer run case.tosa -i inputs.npz -o answer.npz",
-            f"tosa-flatbuffer check case.tosa -i inputs.npz --against {against}",
+            f"tosa-flatbuffer run case.tosa -i inputs.npz -o answer.npz{known}",
+            f"tosa-flatbuffer check case.tosa -i inputs.npz --against {against}{known}",
         ]
         description = {**divergence.to_dict(), "commands": commands}
         target.write("case.json", [json.dumps(description, indent=1).encode() + b"\n"])

@@ -33,7 +33,7 @@ from tosa_convert.qualify.campaign.edits import (
     with_detour,
     with_fixed_inputs,
 )
-from tosa_convert.qualify.random_graphs.generate import RULES, generate
+from tosa_convert.qualify.random_graphs.generate import GENERATED, generate
 from tosa_convert.qualify.suite.journal import Answer, Status
 from tosa_convert.records import dataclass
 from tosa_convert.rules.public import find_violations
@@ -135,7 +135,7 @@ def _generated(source: Source, seed: int, size: int, choose: random.Random) -> t
         )
 
     if choose.random() < 0.5:
-        known = sorted(RULES) if source.kinds is None else source.kinds
+        known = GENERATED if source.kinds is None else source.kinds
         few = choose.sample(known, min(choose.choice(_FEW), len(known)))
         larger = min(2 * size + 4, source.size)
         try:

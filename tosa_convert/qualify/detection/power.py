@@ -38,7 +38,8 @@ from tosa_convert.golden.running.run_options import TIMEOUT, Engine, Progress, R
 from tosa_convert.graph.derived import extract
 from tosa_convert.graph.model import Graph, counted, operator_path, quoted
 from tosa_convert.graph.shown import Shown
-from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+from tosa_convert.io.keywords import ReadKeywords, takes_keywords
+from tosa_convert.io.options import ReadOptions
 from tosa_convert.qualify.bisection.single_operators import Operators
 from tosa_convert.qualify.detection.noise import (
     KINDS,

@@ -469,16 +469,18 @@ def _rows_within(target: Target, name: str) -> tuple[tuple[PlainRow, ...], froze
 
 #: Appends an operator, or raises NoOperandsError. It gets the operator's name.
 Rule = Callable[[RandomBuilder, str], object]
+#: By operators, and by the words of their rows.
 RULES: Final[dict[str, Rule]] = {}
+RULES_OF_WORDS: Final[dict[str, Rule]] = {}
 #: ... to tensors that hold their scales.
 SCALED_RULES: Final[dict[str, Rule]] = {}
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a function as the rule of these operators."""
+    """Register a function as the rule of operators whose rows say one of these words, or "own"."""
 
     def register(make: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, make))
+        RULES_OF_WORDS.update(dict.fromkeys(names, make))
         return make
 
     return register

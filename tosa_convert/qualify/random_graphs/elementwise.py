@@ -10,17 +10,14 @@ import numpy as np
 
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph.dtypes import MIDDLE_OF_UINT16
-from tosa_convert.graph.opset import OPERATORS, OperatorSpec
 from tosa_convert.qualify.random_graphs.builder import (
     ELEMENT_TYPES,
     FLOATS,
     INPUT_BOUND,
     INT32_BOUND,
     RECENT,
-    RULES,
     NoOperandsError,
     RandomBuilder,
-    Rule,
     Shape,
     State,
     Tensor,
@@ -28,7 +25,6 @@ from tosa_convert.qualify.random_graphs.builder import (
 )
 from tosa_convert.qualify.random_graphs.tensors import block_pair
 from tosa_convert.rules.families.shapes import ARITHMETIC
-from tosa_convert.rules.types import rows
 
 #: The bound of a result, from those of the operands; of others, what their bits can hold.
 _BOUNDS: Final[dict[str, Callable[[int, int], int]]] = {
@@ -41,7 +37,7 @@ _SIGNS: Final = (*((False, False),) * 2, (True, False), (False, True))
 _TABLE_SIZES: Final = {"INT8": 256, "INT16": 513}
 
 
-@rule("IDENTITY")
+@rule("unary")
 def _unary(g: RandomBuilder, name: str) -> None:
     t, _ = g.operand(name)
     g.emit(name, t, bound=64 if name == "CLZ" else t.bound + (name == "BITWISE_NOT"))
@@ -61,6 +57,7 @@ def _pow(g: RandomBuilder, name: str) -> None:
     g.emit(name, np.array(base).reshape(t.shape).astype(t.value.dtype.numpy), t)
 
 
+@rule("binary")
 def _binary(g: RandomBuilder, name: str) -> None:
     t, _ = g.operand(name, bound=INT32_BOUND // 2)
     other, bound = g.broadcast_operand(t, INT32_BOUND // 2)
@@ -69,6 +66,7 @@ def _binary(g: RandomBuilder, name: str) -> None:
     g.emit(name, t, other, bound=total, **g.keywords(name, t.dtype))
 
 
+@rule("amounts")
 def _with_amounts(g: RandomBuilder, name: str) -> None:
     """Shift or divide by constants."""
     t, _ = g.operand(name)
@@ -79,6 +77,7 @@ def _with_amounts(g: RandomBuilder, name: str) -> None:
     g.emit(name, t, other, bound=bound, **g.keywords(name, t.dtype))
 
 
+@rule("comparison")
 def _compare(g: RandomBuilder, name: str) -> None:
     t, _ = g.operand(name)
     g.emit(name, t, g.broadcast_operand(t)[0])
@@ -168,21 +167,6 @@ def _zero_point(g: RandomBuilder, element_type: str, unsigned: bool) -> int:
     if element_type == "INT8":
         return g.random.randint(-128, 127)
     return g.random.choice((0, MIDDLE_OF_UINT16)) if unsigned else 0
-
-
-def _rule_of(row: OperatorSpec) -> Rule:
-    """Return the rule of an elementwise operator that has none of its own."""
-    if row.elementwise == 1:
-        return _unary
-    if row.operands[1].domain:
-        return _with_amounts
-    returns_bool = any(types.results != types.operands[:1] for types in rows(row))
-    return _compare if returns_bool else _binary
-
-
-for _row in OPERATORS:
-    if _row.family in ("elementwise", "activation") and _row.name not in RULES:
-        RULES[_row.name] = _rule_of(_row)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -332,7 +316,7 @@ def _shape(g: RandomBuilder, length: int = -1) -> Shape:
     return g.shape([g.random.randint(1, 12) for _ in range(count)], new=True)
 
 
-@rule(*ARITHMETIC)
+@rule("arithmetic")
 def _arithmetic(g: RandomBuilder, name: str) -> None:
     one = _shape(g)
     other = _shape(g, len(one.sizes))
@@ -342,7 +326,7 @@ def _arithmetic(g: RandomBuilder, name: str) -> None:
     g.emit(name, one, other)
 
 
-@rule("EXP2_SHAPE", "LOG2_CEIL_SHAPE", "LOG2_FLOOR_SHAPE")
+@rule("logarithm")
 def _logarithm(g: RandomBuilder, name: str) -> None:
     one = _shape(g)
     low, high = (0, 12) if name == "EXP2_SHAPE" else (1, _MOST)

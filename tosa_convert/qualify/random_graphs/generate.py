@@ -15,13 +15,23 @@ from tosa_convert.builder import Builder
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.graph.dtypes import V1_0, V1_1
 from tosa_convert.graph.model import Graph
+from tosa_convert.graph.opset import operator, table_of
 from tosa_convert.qualify.random_graphs import elementwise, tensors
 from tosa_convert.qualify.random_graphs import elementwise as control
 from tosa_convert.qualify.random_graphs import tensors as held_scales
-from tosa_convert.qualify.random_graphs.builder import ELEMENT_TYPES, RULES, RandomBuilder, Target
+from tosa_convert.qualify.random_graphs.builder import (
+    ELEMENT_TYPES,
+    RULES,
+    RULES_OF_WORDS,
+    RandomBuilder,
+    Target,
+)
 
 __all__ = ["NOT_GENERATED", "RULES", "generate"]
 
+RULES.update(table_of("random", RULES_OF_WORDS))
+#: Operators that programs have by default: those that the newest tools take.
+GENERATED: Final = sorted(name for name in RULES if operator(name).is_in_tools)
 #: Operators without a rule, and why.
 NOT_GENERATED: Final = {
     "CONST": "is added with the operator that takes it",
@@ -48,8 +58,8 @@ def generate(
     Args:
         seed: any integer. The same arguments give the same graph, byte for byte.
         operators: how many operators the main block has, constants not counted.
-        kinds: names of operators to choose from; by default all that can be generated, and for odd
-            seeds those of TOSA 1.0.
+        kinds: names of operators to choose from; by default all that can be generated and that the
+            newest tosa-tools have, and for odd seeds those of TOSA 1.0.
         profile: the profiles and extensions that the program may need, such as "PRO-INT,EXT-INT16"; by
             default all.
         types: element types of inputs and of what operators compute, such as ["INT8", "INT32"]; by
@@ -71,7 +81,7 @@ def generate(
         >>> [op.spec.name for op in graph.main.operators]
         ['ABS', 'ABS', 'ABS']
     """
-    chosen = sorted(RULES) if kinds is None else list(dict.fromkeys(kinds))
+    chosen = GENERATED if kinds is None else list(dict.fromkeys(kinds))
     unknown = [name for name in chosen if name not in RULES]
     if unknown or not chosen or operators < 1:
         raise fail(

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.graph.dtypes import BLOCK_SCALED, dtype
-from tosa_convert.graph.opset import OPERATORS, operator
+from tosa_convert.graph.opset import operator
 from tosa_convert.qualify.random_graphs.builder import (
     EVERY_TYPE,
     INT32_BOUND,
@@ -105,7 +105,7 @@ _MANY: Final = 1200
 _OFTEN_MANY: Final = 0.2
 
 
-@rule("GATHER", "SCATTER")
+@rule("gather")
 def _gather(g: RandomBuilder, name: str) -> None:
     t, row = g.operand(name, (3,))
     n, k, c = t.shape
@@ -122,19 +122,20 @@ def _gather(g: RandomBuilder, name: str) -> None:
         g.emit(name, t, indices, source, bound=max(t.bound, 100))
 
 
-@rule(*(row.name for row in OPERATORS if row.family == "reduction"))
+@rule("reduction")
 def _reduce(g: RandomBuilder, name: str) -> None:
     t, row = g.operand(name, (1, 2, 3, 4), bound=INT32_BOUND // 8)
     axis = g.random.randrange(len(t.shape))
     size = t.shape[axis]
-    bound = {"REDUCE_SUM": t.bound * size, "ARGMAX": size}.get(name, t.bound)
+    response = operator(name).traits.response
+    bound = {"sum": t.bound * size, "position": size}.get(response, t.bound)
     if t.dtype == "INT32" and bound > INT32_BOUND:
         raise NoOperandsError
     keywords = g.keywords(name, t.dtype)
     g.emit(name, t, axis=axis, bound=bound, dtype=row.results[0], **keywords)
 
 
-@rule("MATMUL", "MATMUL_T")
+@rule("matmul")
 def _matmul(g: RandomBuilder, name: str) -> None:
     t, row = g.operand(name, (3,))
     n, _, c = t.shape
@@ -151,7 +152,7 @@ def _matmul(g: RandomBuilder, name: str) -> None:
     )
 
 
-@rule("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
+@rule("convolution")
 def _convolution(g: RandomBuilder, name: str) -> None:
     rank = 5 if name == "CONV3D" else 4
     t, row = g.operand(name, (rank,), most=3 if rank == 5 else 6)
@@ -221,7 +222,7 @@ def _keywords(windows: Sequence[_Window]) -> dict[str, Any]:
     }
 
 
-@rule("FFT2D", "RFFT2D")
+@rule("fft")
 def _fft(g: RandomBuilder, name: str) -> None:
     """Along dimensions whose sizes are powers of two."""
     fitting = [
@@ -247,7 +248,7 @@ def _fft(g: RandomBuilder, name: str) -> None:
     g.emit(name, t, other, inverse=g.random.random() < 0.5, local_bound=local)
 
 
-@rule("AVG_POOL2D", "MAX_POOL2D", "AVG_POOL2D_ADAPTIVE", "MAX_POOL2D_ADAPTIVE")
+@rule("pool")
 def _pool(g: RandomBuilder, name: str) -> None:
     t, row = g.operand(name, (4,))
     windows = [_window(g, size) for size in t.shape[1:3]]
@@ -383,7 +384,7 @@ def _reshape_blocks(g: RandomBuilder, name: str) -> None:
     _emit_pair(g, name, data, shape, input_scale=scale)
 
 
-@rule("ROW_GATHER", "ROW_GATHER_BLOCK_SCALED")
+@rule("row_gather")
 def _row_gather(g: RandomBuilder, name: str) -> None:
     if name == "ROW_GATHER" or g.random.random() < 0.4:
         t, row = g.operand(name, (3,))

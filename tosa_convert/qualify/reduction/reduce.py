@@ -35,7 +35,8 @@ from tosa_convert.graph.derived import computed_tensors, extract
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.shown import Shown
 from tosa_convert.io.files import PathLike, read_json, replace_file
-from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+from tosa_convert.io.keywords import ReadKeywords, takes_keywords
+from tosa_convert.io.options import ReadOptions
 from tosa_convert.process.child import Ended
 from tosa_convert.qualify.reduction.simplifying import Candidate, Simplifier, weight
 from tosa_convert.records import dataclass

@@ -284,6 +284,8 @@ def backend_plan(folders: Sequence[Path], settings: Qualification) -> Plan:
             "options": [
                 settings.timeout,
                 chosen_engine(settings.engine),
+                of_files(one for one in settings.custom if os.path.exists(one)),
+                settings.custom,
                 settings.keep is not None,
                 settings.reduce,
                 [settings.seeds, settings.kinds],

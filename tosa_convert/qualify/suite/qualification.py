@@ -61,7 +61,7 @@ from tosa_convert.golden.running.programs import (
 from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.versions import V1_0
-from tosa_convert.io.options import refuse_time_limit
+from tosa_convert.io.options import ReadOptions, refuse_time_limit
 from tosa_convert.process.child import Used
 from tosa_convert.qualify.bisection.bisect import bisect
 from tosa_convert.qualify.suite.journal import (
@@ -105,6 +105,7 @@ class Qualification:
     level: "8k" or "none"; what exceeds it is not run.
     timeout: seconds for one run of either side.
     engine: what computes the reference; see `RunOptions`.
+    custom: what says the meaning of CUSTOM operators; see `load`.
     keep: a folder that gets a folder for each case that does not pass.
     reduce: reduce the inputs of a wrong case, for what is kept.
     seeds: of further inputs on which a case must be right, too.
@@ -118,6 +119,7 @@ class Qualification:
     level: str = "8k"
     timeout: float = 60.0
     engine: Engine = "auto"
+    custom: tuple[str, ...] = ()
     keep: Path | None = None
     reduce: bool = False
     seeds: int = 0
@@ -131,6 +133,10 @@ class Qualification:
     def run_options(self) -> RunOptions:
         """Return how a case is run for its golden answer."""
         return RunOptions(timeout=self.timeout, engine=self.engine)
+
+    def program_of(self, folder: Path) -> Program:
+        """Return the program of a case that has `inputs.npz`."""
+        return load_program(model_of(folder), ReadOptions(custom=self.custom))
 
     @property
     def tolerances(self) -> Tolerances:
@@ -148,6 +154,8 @@ class Qualification:
             words += ["--level", self.level]
         if self.engine != "auto":
             words += ["--engine", self.engine]
+        for one in self.custom:
+            words += ["--custom", nearby(one) if os.path.exists(one) else one]
         if self.seeds:
             words += ["--seeds", str(self.seeds), *_KINDS[self.kinds]]
         if self.strict:
@@ -193,7 +201,7 @@ def may_run(root: str, name: str, *, settings: Qualification) -> bool:
     try:
         if (folder / "desc.json").exists():
             return not why_not_selected(read_case(folder), settings)
-        return not why_not_allowed(load_program(model_of(folder)).graph, settings)
+        return not why_not_allowed(settings.program_of(folder).graph, settings)
     except TosaConvertError:
         return True
 
@@ -279,7 +287,7 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
             outcome = Outcome("not-run")
             outcome = _official_case(case, name, settings, machine)
         else:
-            program = load_program(model_of(folder))
+            program = settings.program_of(folder)
             shapes = {slot.key: slot.shape for slot in input_slots(program.graph)}
             inputs = input_arrays(program.graph, load_npz(folder / "inputs.npz", shapes))
             operator, types, covers = tested_by(program.graph)

@@ -9,9 +9,8 @@ import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.messages import say
-from tosa_convert.cli.option import Folder, ReadPath
+from tosa_convert.cli.option import ReadPath, add_options, option
 from tosa_convert.cli.run import RUN_OPTIONS
-from tosa_convert.cli.shared_options import add_options, option
 
 
 @click.command("bisect", cls=Verb)
@@ -19,13 +18,7 @@ from tosa_convert.cli.shared_options import add_options, option
 @option("--against", required=True)
 @add_options(RUN_OPTIONS)
 @add_options("--no-edges --original --python --keep --atol --rtol --official --variables")
-@add_options("--batch-mib --json")
-@option(
-    "--case",
-    type=Folder(),
-    metavar="DIR",
-    help="Write the operator, its inputs and both results into a folder.",
-)
+@add_options("--batch-mib --json --case")
 @option("--all", more="It names every operator that is wrong by itself.")
 def bisect(model: str, **options: Any) -> int:
     """Name the operators at which a BACKEND goes wrong on MODEL, and how.
@@ -78,7 +71,7 @@ def bisect(model: str, **options: Any) -> int:
         if edges is not None:
             name = f"edges-{seed}"
             result, backend = search(edges.arrays)
-    engine = named_engine(options)
+    engine = named_engine(options, program.graph)
     # The answer comes first: saving the case may fail.
     if options["as_json"]:
         row = {"run": name, "engine": engine, **result.to_dict(), "case": options["case"]}

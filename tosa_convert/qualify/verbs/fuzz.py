@@ -8,8 +8,7 @@ import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.messages import note, say
-from tosa_convert.cli.option import Folder, NamesFile
-from tosa_convert.cli.shared_options import add_options, option
+from tosa_convert.cli.option import add_options, option
 from tosa_convert.errors import printable
 from tosa_convert.qualify.verbs.generate import program_options
 
@@ -24,36 +23,12 @@ _LEAST_REDUCING = 120.0
 )
 @option("--against", required=True)
 @option("--work", required=True, old=("--state",), more="It gets a folder for each finding, too.")
-@option(
-    "--seconds",
-    type=click.FloatRange(0),
-    default=600.0,
-    metavar="N",
-    help="Try new programs for so long; 600 by default. Then what fails is reduced, in about as long "
-    "again, but at least 120 seconds; what is left then waits for the same command.",
-)
+@add_options("--seconds")
 @option("--seed", default=0, more="0 by default.")
 @option("--max-cases", more="They are new ones.")
-@option(
-    "--like",
-    multiple=True,
-    metavar="MODEL",
-    type=NamesFile(),
-    help="Programs are parts of this model. They are tried beside random ones; may be repeated.",
-)
-@option(
-    "--known",
-    multiple=True,
-    metavar="DIR",
-    type=Folder(),
-    help="Findings of this folder are not reported again; may be repeated.",
-)
+@add_options("--like --known")
 @option("--refused", more="A failure is a finding.")
-@option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Run on the Dask cluster of this scheduler. What fails is reduced here.",
-)
+@option("--scheduler", more="What fails is reduced here.")
 @program_options()
 @add_options("--engine --timeout --jobs")
 def fuzz(against: str, work: str, **options: Any) -> int:

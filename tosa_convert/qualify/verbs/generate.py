@@ -10,8 +10,7 @@ import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.messages import note
-from tosa_convert.cli.option import NamesFile
-from tosa_convert.cli.shared_options import names_from, option
+from tosa_convert.cli.option import NamesFile, add_options, names_from, option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
@@ -39,27 +38,11 @@ def _without_constants(joined: Callable[..., str], *arguments: Any) -> str:
     return ",".join(found)
 
 
-def _types() -> Iterable[str]:
-    """Return the names of the element types."""
-    from tosa_convert.graph.dtypes import DTYPES
-
-    return [row.name for row in DTYPES]
-
-
 def program_options(*, old: Sequence[str] = ()) -> Callable[[Any], Any]:
     """Return the decorator that gives a verb the options of random programs.
 
     old: earlier spellings of --size.
     """
-    size = option(
-        "--size",
-        "operators",
-        type=click.IntRange(1),
-        default=20,
-        metavar="N",
-        old=old,
-        help="Operators in each program, constants not counted; 20 by default.",
-    )
     names = names_from(lambda: [*_operators(), *_CONSTANTS], absent="")
     only = option(
         "--only",
@@ -67,33 +50,19 @@ def program_options(*, old: Sequence[str] = ()) -> Callable[[Any], Any]:
         "be among them.",
         **{**names, "callback": functools.partial(_without_constants, names["callback"])},
     )
-    profile = option("--profile", more="Programs need no others. By default all.")
-    types = option(
-        "--types",
-        metavar="NAMES",
-        help="Element types of inputs and of what operators compute, such as INT8,INT32; by default "
-        "all. Constants have the types that their operator needs.",
-        **names_from(_types),
-    )
-    level = option("--level", more="Programs keep to 8k, which is the default, also with none.")
-    scaled = option(
-        "--scaled",
-        is_flag=True,
-        help="Tensors may be block-scaled and hold their scales (MX). The reference model does not run "
-        "all operators on them.",
-    )
-    return lambda command: size(only(profile(types(level(scaled(command))))))
+    rows = [
+        option("--size", old=old),
+        only,
+        option("--profile", more="Programs need no others. By default all."),
+        option("--level", more="Programs keep to 8k, which is the default, also with none."),
+        add_options("--types --scaled"),
+    ]
+    return lambda command: functools.reduce(lambda found, row: row(found), rows, command)
 
 
 @click.command("generate", cls=Verb)
 @option("--seed", required=True)
-@option(
-    "--count",
-    excludes=("--to",),
-    type=click.IntRange(1),
-    metavar="N",
-    help="Write N cases into the folder -o, for SEED, SEED + 1, ...",
-)
+@add_options("--count")
 @option("--edges", needs=("--count",), more="They are in the cases.")
 @option(
     "--like",

@@ -8,9 +8,8 @@ import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.messages import say
-from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.option import ReadPath, add_options, option
 from tosa_convert.cli.run import RUN_OPTIONS
-from tosa_convert.cli.shared_options import add_options, option
 
 
 @click.command("power", cls=Verb)
@@ -18,13 +17,7 @@ from tosa_convert.cli.shared_options import add_options, option
 @add_options(RUN_OPTIONS)
 @add_options("--atol --rtol --official --variables --calibration --pattern --json")
 @option("--seeds", more="The first is that of --random, 0 by default.")
-@option(
-    "--max-tensors",
-    type=click.IntRange(1),
-    default=250,
-    metavar="N",
-    help="Change at most N tensors, spread evenly; 250 by default.",
-)
+@add_options("--max-tensors")
 def power(model: str, **options: Any) -> int:
     """Measure how small a wrong number check and bisect report in each tensor of MODEL.
 
@@ -53,7 +46,7 @@ def power(model: str, **options: Any) -> int:
             options=RunOptions(timeout=options["timeout"], engine=options["engine"]),
             progress=progress.report,
         )
-    engine = named_engine(options)
+    engine = named_engine(options, graph)
     if options["as_json"]:
         row = {"engine": engine, **result.to_dict()}
         click.echo(json.dumps(row, indent=1, allow_nan=False))

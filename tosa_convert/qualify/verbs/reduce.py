@@ -8,39 +8,17 @@ import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.messages import say
-from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.option import ReadPath, add_options, option
 from tosa_convert.cli.run import RUN_OPTIONS
-from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import printable
 
 
 @click.command("reduce", cls=Verb)
 @click.argument("model", type=ReadPath())
 @add_options(RUN_OPTIONS)
-@option(
-    "--command",
-    required=True,
-    old=("--check",),
-    metavar="CMD",
-    help="The command; {model} and {inputs} are replaced by the candidate's files. Any exit code "
-    "but 0 means failure.",
-)
+@option("--command", required=True)
 @option("--work", required=True, more="It gets the candidates, too.")
-@add_options("--resume --to")
-@option("--expect-exit", type=int, metavar="N", help="Only this exit code of CMD means failure.")
-@option(
-    "--expect-text",
-    default="",
-    metavar="TEXT",
-    help="Only a failure that prints TEXT counts, on stdout or stderr.",
-)
-@option(
-    "--max-runs",
-    type=click.IntRange(min=1),
-    default=1000,
-    metavar="N",
-    help="Run CMD at most N times; the same command continues later.",
-)
+@add_options("--resume --to --expect-exit --expect-text --max-runs")
 @option("--output", more="It gets the reduced model, too.")
 def reduce(model: str, command: str, work: str, output: str | None, **options: Any) -> int:
     """Shrink MODEL while CMD keeps failing on it; DIR/reduced.tosa is the result.
@@ -94,7 +72,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
         f"{counted(result.reused, 'answer')} from an earlier run"
     )
     if arrays is not None:
-        named_engine(options)
+        named_engine(options, program.graph)
     if not result.complete:
         say("note: it may become smaller: --max-runs was reached; the same command continues")
     return 0

@@ -151,6 +151,9 @@ def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
         level=options["level"] or "8k",
         timeout=timeout,
         engine=options["engine"],
+        custom=tuple(
+            os.path.abspath(one) if os.path.exists(one) else one for one in options["custom"]
+        ),
         keep=Path(keep).resolve() if keep else None,
         reduce=options["reduce"],
         seeds=options["seeds"] or int(options["edges"]),

@@ -7,30 +7,14 @@ from typing import Any
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.frontends import frontend_names
-from tosa_convert.cli.option import NamesFile, ReadPath, WritePath
-from tosa_convert.cli.shared_options import add_options, names_from, option
+from tosa_convert.cli.option import NamesFile, add_options, option
 
 
 @click.command("suite", cls=Verb)
 @click.argument("cases", nargs=-1, required=True, type=NamesFile(), metavar="CASES...")
-@option(
-    "--frontends",
-    metavar="NAMES",
-    help="Lower models of frameworks instead, and compare each with its framework: names of "
-    "`tosa-flatbuffer frontends`, such as torch,onnx,tflite.",
-    **names_from(frontend_names),
-)
+@add_options("--frontends")
 @option("--narrow", needs=("--frontends",))
-@option(
-    "--through",
-    "via",
-    type=click.Choice(["tosa", "mlir", "mlirbc", "json"]),
-    old=("--via",),
-    excludes=("--against", "--frontends"),
-    help="Format that each file is converted into before it becomes a flatbuffer again; tosa by "
-    "default.",
-)
+@add_options("--through")
 @option(
     "--against",
     excludes=("--frontends",),
@@ -45,14 +29,9 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
     more="Cases that need another one are not run. By default it has all.",
 )
 @option("--level", needs=("--against",), more="What exceeds it is not run. By default 8k.")
+@option("--custom", needs=("--against",))
 @option("--keep", needs=("--against",))
-@option(
-    "--reduce",
-    is_flag=True,
-    needs=("--keep",),
-    help="Keep the smallest inputs on which a result is still wrong; needs up to 60 further runs of "
-    "such a case.",
-)
+@add_options("--reduce")
 @option(
     "--seeds",
     needs=("--against",),
@@ -66,36 +45,9 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
     needs=("--against",),
     more="Official cases are judged by their own rule.",
 )
-@option(
-    "--xfail",
-    type=ReadPath(),
-    metavar="FILE",
-    help="Expected failures: a pattern of case names and a reason in each line. A case that passes "
-    "although it is listed fails the run.",
-)
+@add_options("--xfail")
 @option("--refused", more="It is fail with --frontends.")
-@option(
-    "--baseline",
-    type=ReadPath(),
-    metavar="FILE",
-    help="An earlier result of --json-report: print what changed since, also in the time and memory of "
-    "the backend.",
-)
-@option(
-    "--slowdown",
-    type=click.FloatRange(min=1, min_open=True),
-    metavar="TIMES",
-    needs=("--baseline",),
-    help="Report a case whose backend takes more than TIMES the time or memory of the baseline; 2 by "
-    "default. Differences below 0.1 s or 16 MiB do not count.",
-)
-@option(
-    "--fail-slowdown",
-    is_flag=True,
-    needs=("--baseline",),
-    help="Let such a case fail the run. By default it is only reported.",
-)
-@option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
+@add_options("--baseline --slowdown --fail-slowdown --scheduler")
 @option(
     "--max-cases",
     old=("--limit",),
@@ -109,30 +61,9 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
     more="An answer counts only while the case, the backend, the options and the installed packages "
     "stay the same.",
 )
-@option(
-    "--depends",
-    type=NamesFile(),
-    metavar="FILE",
-    multiple=True,
-    needs=("--work",),
-    help="A file that a backend runs or reads and no option names, such as the program in a shell "
-    "script: kept answers count only while it stays the same. May be repeated.",
-)
+@add_options("--depends")
 @option("--json-report", old=("--json",))
-@option(
-    "--junit",
-    type=WritePath(),
-    metavar="FILE",
-    help="Also write the result as JUnit XML; - is standard output.",
-)
-@option(
-    "--html",
-    type=WritePath(),
-    metavar="FILE",
-    needs=("--against", "--frontends"),
-    help="Also write the result as a table in one HTML file; - is standard output.",
-)
-@add_options("--jobs --resume")
+@add_options("--junit --html --jobs --resume")
 def suite(cases: tuple[str, ...], **options: Any) -> int:
     """Convert, run and check every case below CASES.
 

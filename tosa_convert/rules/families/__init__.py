@@ -15,30 +15,20 @@ def rules_of(spec: OperatorSpec) -> OperatorRules:
 
 def _rules_of_family(family: str) -> Rules:
     match family:
-        case "elementwise" | "activation" | "reduction":
+        case "elementwise" | "activation" | "reduction" | "conversion" | "constant":
             from tosa_convert.rules.families.elementwise import RULES
-        case "layout":
+        case "layout" | "gather":
             from tosa_convert.rules.families.movement import RULES
-        case "gather":
-            from tosa_convert.rules.families.movement import RULES
-        case "conversion":
-            from tosa_convert.rules.families.elementwise import RULES
-        case "convolution":
+        case "convolution" | "matmul" | "fft":
             from tosa_convert.rules.families.products import RULES
-        case "pooling":
-            from tosa_convert.rules.families.images import RULES
-        case "matmul":
-            from tosa_convert.rules.families.products import RULES
-        case "fft":
-            from tosa_convert.rules.families.products import RULES
-        case "resize":
+        case "pooling" | "resize":
             from tosa_convert.rules.families.images import RULES
         case "block_layout" | "block_conversion":
             from tosa_convert.rules.families.block_scaled import RULES
-        case "constant":
-            from tosa_convert.rules.families.elementwise import RULES
         case "control":
             from tosa_convert.rules.families.control_flow import RULES
-        case _:  # "shape"
+        case "shape":
             from tosa_convert.rules.families.shapes import RULES
+        case _:
+            raise LookupError(f"no module has the rules of the family {family!r}")
     return RULES

@@ -8,6 +8,7 @@ from typing import Final
 
 from tosa_convert.graph.dtypes import BlockSize
 from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.graph.opset import table_of
 from tosa_convert.rules.families.core import (
     Check,
     OperatorRules,
@@ -18,6 +19,7 @@ from tosa_convert.rules.families.core import (
     dashed,
     known,
     merged,
+    of_families,
     rank,
     rank_between,
     single,
@@ -267,7 +269,7 @@ def _gathered(view: OperatorView) -> Shape:
     return merged(batch, indices[0]), rows, channels
 
 
-RULES: Final[Rules] = {
+_OWN: Final[Rules] = {
     "CAST_FROM_BLOCK_SCALED": OperatorRules(
         _infer_from,
         (
@@ -316,3 +318,4 @@ RULES: Final[Rules] = {
         ("batch", "rows", "channels"),
     ),
 }
+RULES: Final[Rules] = table_of("shape", _OWN, of_families("block_layout", "block_conversion"))

@@ -6,9 +6,11 @@ What a region takes and returns is what the operator passes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import index as as_index
 from typing import Final
 
-from tosa_convert.graph.model import Block
+from tosa_convert.graph.model import DYNAMIC, Block
+from tosa_convert.graph.opset import table_of
 from tosa_convert.rules.families.core import (
     Check,
     OperatorRules,
@@ -19,6 +21,7 @@ from tosa_convert.rules.families.core import (
     common_shape,
     first_shape,
     known,
+    of_families,
 )
 from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, TypeTable, ValueType
 
@@ -206,8 +209,33 @@ def _unknown_results(view: OperatorView) -> tuple[ResultShape, ...]:
     return (None,) * len(view.operator.outputs)
 
 
-RULES: Final[Rules] = {
-    "CUSTOM": OperatorRules(_unknown_results),
+# -- CUSTOM ------------------------------------------------------------------------------------------
+
+
+def _meant_results(view: OperatorView) -> tuple[ResultShape, ...]:
+    """Return the shapes that a CUSTOM operator's meaning says, if all operands are known."""
+    meaning = view.spec.meaning
+    shapes = [value.shape if isinstance(value, TensorType) else None for value in view.inputs]
+    if meaning is None or meaning.shape is None or any(s is None or DYNAMIC in s for s in shapes):
+        return _unknown_results(view)
+    found = meaning.shape(view.attributes["implementation_attrs"], *shapes)
+    return tuple(tuple(map(as_index, one)) for one in found)
+
+
+def _fits_meaning(view: OperatorView) -> Iterator[Violation]:
+    """Check that a CUSTOM operator has the operands and results that its meaning says."""
+    try:
+        count = len(_meant_results(view))
+    except (ValueError, TypeError) as error:
+        operands = ", ".join(map(str, view.inputs)) or "none"
+        yield Violation("operands", f"the operands are {operands}", f"other ones: {error}")
+        return
+    if count != len(view.operator.outputs or range(count)):
+        yield Violation("results", f"{len(view.operator.outputs)} results", f"{count}")
+
+
+_OWN: Final[Rules] = {
+    "CUSTOM": OperatorRules(_meant_results, (), (_fits_meaning,)),
     # A variable is declared by its tensor: `verify` refuses this operator in a graph.
     "VARIABLE": OperatorRules(_unknown_results),
     "VARIABLE_READ": OperatorRules(first_shape),
@@ -236,3 +264,4 @@ RULES: Final[Rules] = {
         ),
     ),
 }
+RULES: Final[Rules] = table_of("shape", _OWN, of_families("control"))

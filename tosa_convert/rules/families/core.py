@@ -10,7 +10,7 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT8
 from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.graph.model import DYNAMIC
-from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.graph.opset import OPERATORS, OperatorSpec
 from tosa_convert.records import NamedTuple
 from tosa_convert.rules.values import OperatorView, Shape, Size, TensorType, shape_text
 
@@ -59,13 +59,9 @@ class OperatorRules(NamedTuple):
 Rules = dict[str, OperatorRules]
 
 
-def family_rules(rules: OperatorRules, *families: str, elementwise: int = 0) -> Rules:
-    """Return rows of the operators of families; those with `elementwise` operands or more."""
-    return {
-        row.name: rules
-        for row in OPERATORS
-        if row.family in families and row.elementwise >= elementwise
-    }
+def of_families(*families: str) -> list[OperatorSpec]:
+    """Return the operators of families."""
+    return [row for row in OPERATORS if row.family in families]
 
 
 # -- sizes that may be unknown -------------------------------------------------------------------

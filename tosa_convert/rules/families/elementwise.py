@@ -9,8 +9,10 @@ from typing import Final
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT8, INT32, MIDDLE_OF_UINT16, RoundingMode, dtype
 from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.graph.opset import operator, table_of
 from tosa_convert.rules.families.core import (
     Check,
+    Infer,
     OperatorRules,
     ResultShape,
     Rules,
@@ -18,11 +20,11 @@ from tosa_convert.rules.families.core import (
     agree,
     axis_of,
     dashed,
-    family_rules,
     first_shape,
     known,
     listing,
     merged,
+    of_families,
     outside,
     rank,
     rank_between,
@@ -40,10 +42,6 @@ def _without_axis(view: OperatorView) -> tuple[ResultShape, ...]:
 def _one_at_axis(view: OperatorView) -> tuple[ResultShape, ...]:
     shape, axis = view.shape("input"), view.attributes["axis"]
     return (None if shape is None else (*shape[:axis], 1, *shape[axis + 1 :]),)
-
-
-_REDUCED_RANKS: Final = (rank_between("input", 1),)
-_REDUCED_CHECKS: Final = (axis_of("input"),)
 
 
 #: The most bits that MUL of INT32 can shift a product by.
@@ -184,35 +182,6 @@ def table_size(view: OperatorView) -> Iterator[Violation]:
         )
 
 
-# -- rows ------------------------------------------------------------------------------------------
-
-
-def _unary(*checks: Check) -> OperatorRules:
-    return OperatorRules(first_shape, (), checks)
-
-
-def _broadcast(*checks: Check) -> OperatorRules:
-    return OperatorRules(_broadcast_shape, (operands_have_one_rank,), (operands_broadcast, *checks))
-
-
-_SHIFT: Final = _broadcast(shift_amounts)
-
-_ELEMENTWISE: Final[Rules] = {
-    **family_rules(_unary(), "elementwise", "activation"),
-    **family_rules(_broadcast(), "elementwise", elementwise=2),
-    "CLAMP": _unary(clamp_range),
-    "INTDIV": _broadcast(divisors),
-    "NEGATE": _unary(zero_point("input1_zp"), zero_point("output_zp")),
-    "TABLE": OperatorRules(first_shape, (rank("table", 1),), (table_size,)),
-    "ARITHMETIC_RIGHT_SHIFT": _SHIFT,
-    "LOGICAL_LEFT_SHIFT": _SHIFT,
-    "LOGICAL_RIGHT_SHIFT": _SHIFT,
-    "MUL": _broadcast(single("shift"), mul_shift),
-    **family_rules(OperatorRules(_one_at_axis, _REDUCED_RANKS, _REDUCED_CHECKS), "reduction"),
-    "ARGMAX": OperatorRules(_without_axis, _REDUCED_RANKS, _REDUCED_CHECKS),
-}
-
-
 # -- conversion between element types and between quantised scales ---------------------------------
 
 _INT16: Final = dtype("INT16")
@@ -316,10 +285,40 @@ def factors(view: OperatorView) -> Iterator[Violation]:
         yield from outside(view, name, least, most, name, expected)
 
 
-_CONVERSIONS: Final[Rules] = {
-    "CAST": OperatorRules(first_shape),
-    "RESCALE": OperatorRules(
-        first_shape,
+# -- constants: only the data of a result says what its type is, and `verify` compares the two -----
+
+
+def _declared(view: OperatorView) -> tuple[ResultShape, ...]:
+    """Return the sizes of a !tosa.shape as declared; a tensor has any shape that it is declared with."""
+    sizes = [value.sizes if isinstance(value, ShapeType) else None for value in view.outputs]
+    return tuple(sizes) or (None,)
+
+
+# -- rows: the shape that the row of an operator says, and what its operands and attributes need ---
+
+_SHAPES: Final = table_of(
+    "shape",
+    {
+        "first": first_shape,
+        "broadcast": _broadcast_shape,
+        "one_at_axis": _one_at_axis,
+        "without_axis": _without_axis,
+        "declared": _declared,
+    },
+    of_families("elementwise", "activation", "reduction", "conversion", "constant"),
+)
+#: Domain of an operand, or attribute -> the condition of its values.
+_CONDITIONS: Final = {
+    "shift": shift_amounts,
+    "divisor": divisors,
+    "axis": axis_of("input"),
+    "min_val": clamp_range,
+}
+#: Further conditions of single operators: of the ranks of operands, and others.
+_FURTHER: Final[dict[str, tuple[tuple[Check, ...], tuple[Check, ...]]]] = {
+    "MUL": ((), (single("shift"), mul_shift)),
+    "NEGATE": ((), (zero_point("input1_zp"), zero_point("output_zp"))),
+    "RESCALE": (
         (rank("multiplier", 1), rank("shift", 1)),
         (
             single("input_zp"),
@@ -332,22 +331,21 @@ _CONVERSIONS: Final[Rules] = {
             factors,
         ),
     ),
+    "TABLE": ((rank("table", 1),), (table_size,)),
 }
 
 
-# -- constants: only the data of a result says what its type is, and `verify` compares the two -----
+def _rules(name: str, infer: Infer) -> OperatorRules:
+    spec = operator(name)
+    ranks, checks = _FURTHER.get(name, ((), ()))
+    attributes = [row.name for row in spec.attributes]
+    words = (*[row.domain for row in spec.operands], *attributes)
+    checks = (*[_CONDITIONS[word] for word in words if word in _CONDITIONS], *checks)
+    if spec.elementwise > 1:
+        ranks, checks = (operands_have_one_rank, *ranks), (operands_broadcast, *checks)
+    if "axis" in attributes:
+        ranks = (rank_between("input", 1), *ranks)
+    return OperatorRules(infer, ranks, checks)
 
 
-def _declared(view: OperatorView) -> tuple[ResultShape, ...]:
-    """Return the sizes of a !tosa.shape as declared; a tensor has any shape that it is declared with."""
-    sizes = [value.sizes if isinstance(value, ShapeType) else None for value in view.outputs]
-    return tuple(sizes) or (None,)
-
-
-_CONSTANTS: Final[Rules] = {
-    "CONST": OperatorRules(_declared),
-    "CONST_SHAPE": OperatorRules(_declared),
-}
-
-
-RULES: Final[Rules] = {**_ELEMENTWISE, **_CONVERSIONS, **_CONSTANTS}
+RULES: Final[Rules] = {name: _rules(name, infer) for name, infer in _SHAPES.items()}

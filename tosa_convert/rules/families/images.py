@@ -7,6 +7,7 @@ from typing import Final
 
 from tosa_convert.graph.dtypes import ResizeMode
 from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.graph.opset import table_of
 from tosa_convert.records import NamedTuple
 from tosa_convert.rules.families.core import (
     Check,
@@ -15,6 +16,7 @@ from tosa_convert.rules.families.core import (
     Rules,
     Violation,
     known,
+    of_families,
     rank,
     zero_point,
 )
@@ -399,4 +401,4 @@ _RESIZE: Final[Rules] = {
 }
 
 
-RULES: Final[Rules] = {**_POOLING, **_RESIZE}
+RULES: Final[Rules] = table_of("shape", {**_POOLING, **_RESIZE}, of_families("pooling", "resize"))

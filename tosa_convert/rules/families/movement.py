@@ -9,6 +9,7 @@ from typing import Final
 from tosa_convert.graph.constant import BLOCK
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import DYNAMIC, MAX_RANK
+from tosa_convert.graph.opset import table_of
 from tosa_convert.rules.families.core import (
     Check,
     OperatorRules,
@@ -21,6 +22,7 @@ from tosa_convert.rules.families.core import (
     known,
     listing,
     merged,
+    of_families,
     outside,
     rank,
     rank_between,
@@ -494,4 +496,6 @@ _BY_INDEX: Final[Rules] = {
 }
 
 
-RULES: Final[Rules] = {**_BY_POSITION, **_BY_INDEX}
+RULES: Final[Rules] = table_of(
+    "shape", {**_BY_POSITION, **_BY_INDEX}, of_families("layout", "gather")
+)

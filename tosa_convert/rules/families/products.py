@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.graph.opset import table_of
 from tosa_convert.rules.families.block_scaled import (
     block_size,
     data_shape,
@@ -23,6 +24,7 @@ from tosa_convert.rules.families.core import (
     known,
     listing,
     merged,
+    of_families,
     rank,
     zero_point,
 )
@@ -395,4 +397,8 @@ _FOURIER_TRANSFORMS: Final[Rules] = {
 }
 
 
-RULES: Final[Rules] = {**_CONVOLUTIONS, **_MATRIX_PRODUCTS, **_FOURIER_TRANSFORMS}
+RULES: Final[Rules] = table_of(
+    "shape",
+    {**_CONVOLUTIONS, **_MATRIX_PRODUCTS, **_FOURIER_TRANSFORMS},
+    of_families("convolution", "matmul", "fft"),
+)

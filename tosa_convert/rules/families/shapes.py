@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from tosa_convert.graph.opset import table_of
 from tosa_convert.rules.families.core import (
     Check,
     OperatorRules,
@@ -20,6 +21,7 @@ from tosa_convert.rules.families.core import (
     axis_of,
     known,
     listing,
+    of_families,
     rank_between,
 )
 from tosa_convert.rules.values import OperatorView, ShapeType, Size, shape_text
@@ -255,7 +257,7 @@ def _infer_nothing(view: OperatorView) -> tuple[ResultShape, ...]:
     return ()
 
 
-RULES: Final[Rules] = {
+_OWN: Final[Rules] = {
     "DIM": OperatorRules(_infer_dimension, (rank_between("input1", 1),), (axis_of("input1"),)),
     "CONCAT_SHAPE": OperatorRules(_infer_concatenated, (_has_inputs, _parts_have_values)),
     "SLICE_SHAPE": OperatorRules(
@@ -277,3 +279,4 @@ RULES: Final[Rules] = {
         _infer_nothing, (_shapes_have_one_rank,), (_shapes_are_equal,)
     ),
 }
+RULES: Final[Rules] = table_of("shape", _OWN, of_families("shape"))

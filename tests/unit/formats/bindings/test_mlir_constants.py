@@ -23,7 +23,7 @@ from tosa_convert.graph.constant import pack
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.io.options import ReadOptions, WriteOptions
-from tosa_convert.qualify.random_graphs.generate import RULES, generate
+from tosa_convert.qualify.random_graphs.generate import GENERATED, generate
 
 PLAIN = [row for row in DTYPES if row.name != "MXINT8"]
 
@@ -199,7 +199,7 @@ def test_constants_are_dense_up_to_a_size_and_resources_beyond(
     assert "dense_resource" in str(write(small, bindings, context, constants="resource"))
 
 
-@pytest.mark.parametrize("kind", sorted(RULES))
+@pytest.mark.parametrize("kind", GENERATED)
 def test_compile_time_constants_are_never_resources(
     bindings: Bindings, context: Any, kind: str
 ) -> None:

@@ -6,7 +6,7 @@ All numbers, of strings, types, attributes and so on, are returned encoded, read
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.cursor import Varints, encode_varint
@@ -14,12 +14,15 @@ from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.operation_columns import Numbers
+    from tosa_convert.graph.constant import Rearranged
 
 #: Data of more bytes than this is not compared with other attributes.
 _INTERNED: Final = 4096
 
 #: Bytes of data: anything that can be joined.
 Data = bytes | memoryview
+#: A piece of a file; `in_order` makes data of it.
+Piece: TypeAlias = "Data | Rearranged"
 #: Attributes of an operation: name and encoded number.
 Pairs = tuple[tuple[str, bytes], ...]
 
@@ -28,7 +31,7 @@ class Resource(NamedTuple):
     """A resource. name: the number of the string. data: None for a declaration without data."""
 
     name: bytes
-    data: Data | None
+    data: Piece | None
     alignment: int
 
 
@@ -249,7 +252,7 @@ class Encoder:
         return self.attributes(self.numbers[code.DENSE_RESOURCE] + type_ + number)
 
     def add_resource(
-        self, name: str | bytes, data: Data | None = None, alignment: int = 1
+        self, name: str | bytes, data: Piece | None = None, alignment: int = 1
     ) -> bytes:
         """Add a resource and return its encoded index."""
         self.resources.append(Resource(self.string(name), data, alignment))
@@ -257,13 +260,13 @@ class Encoder:
 
     # -- the file -----------------------------------------------------------------------------
 
-    def finish(self, operation: Iterable[Data]) -> list[Data]:
+    def finish(self, operation: Iterable[Data]) -> list[Piece]:
         """Return the file of one operation, encoded in these pieces; large data is not copied."""
         numbers, attributes, types = self.numbers, self.attributes, self.types
         counts = [numbers[attributes.count], numbers[types.count]]
         resources, blobs, alignment = self._resources()
         # The dialects come first, because their names must be among the strings.
-        sections: list[tuple[int, list[Data], int]] = [
+        sections: list[tuple[int, Sequence[Piece], int]] = [
             (code.DIALECTS, [self._dialects()], 1),
             (code.ATTRIBUTES_AND_TYPES, [*attributes.pieces(), *types.pieces()], 1),
             (code.OFFSETS, [*counts, attributes.offsets(), types.offsets()], 1),
@@ -278,7 +281,7 @@ class Encoder:
         if self.version >= code.HAS_NATIVE_PROPERTIES:
             parts = [part for blob in self.properties for part in (numbers[len(blob)], blob)]
             sections.append((code.PROPERTIES, [numbers[len(self.properties)], b"".join(parts)], 1))
-        pieces: list[Data] = [code.MAGIC + encode_varint(self.version) + code.PRODUCER + b"\0"]
+        pieces: list[Piece] = [code.MAGIC + encode_varint(self.version) + code.PRODUCER + b"\0"]
         offset = len(pieces[0])
         for section_id, content, alignment in sections:
             size = sum(map(len, content))
@@ -304,11 +307,11 @@ class Encoder:
             parts += dialect, numbers[1], stem
         return b"".join(parts)
 
-    def _resources(self) -> tuple[bytes, list[Data], int]:
+    def _resources(self) -> tuple[bytes, list[Piece], int]:
         """Return the section of resources' names and sizes, that of their data, and its alignment."""
         numbers, alignment, offset = self.numbers, 1, 0
         names: list[bytes] = []
-        pieces: list[Data] = []
+        pieces: list[Piece] = []
         for name, data, aligned in self.resources:
             size = 0
             if data is not None:

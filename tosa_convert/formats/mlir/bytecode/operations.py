@@ -379,6 +379,20 @@ def largest_numbers(operation: Operation) -> tuple[int, int, int]:
     return largest[0], largest[1], largest[2]
 
 
+def attributes_and_results(body: Block) -> Iterator[tuple[int, int, int, int]]:
+    """Iterate over operations: the numbers of name and dictionary, how many results, and the first."""
+    columns = body.columns
+    if columns is None:
+        for name, _, attributes, types, _, first, _ in body.operations:
+            yield name, attributes, len(types), first
+        return
+    from tosa_convert.graph.lazy_numpy import np
+
+    chosen = np.flatnonzero(columns.attributes != -1)
+    fields = columns.names, columns.attributes, columns.types >= 0, columns.firsts
+    yield from zip(*(field[chosen].tolist() for field in fields), strict=True)
+
+
 def operations_of(columns: OperationColumns) -> Iterator[Fields]:
     fields = (*columns.numbers(), columns.types, columns.operand_counts, columns.firsts)
     before = 0

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from tosa_convert.formats.mlir.bytecode import operations as bytecode_operations
 from tosa_convert.formats.mlir.bytecode.operation_columns import OperationColumns
 from tosa_convert.formats.mlir.bytecode.operations import Operation, operations_of
 from tosa_convert.formats.mlir.names import RESULT_PREFIX
@@ -183,15 +181,3 @@ class _ColumnReader:
 
     def operation(self, index: int) -> Operation:
         return Operation(*next(operations_of(self.columns.only(index))))
-
-
-def attributes_and_results(body: bytecode_operations.Block) -> Iterator[tuple[int, int, int, int]]:
-    """Iterate over operations: the numbers of name and dictionary, how many results, and the first."""
-    columns = body.columns
-    if columns is None:
-        for name, _, attributes, types, _, first, _ in body.operations:
-            yield name, attributes, len(types), first
-        return
-    chosen = np.flatnonzero(columns.attributes != -1)
-    fields = columns.names, columns.attributes, columns.types >= 0, columns.firsts
-    yield from zip(*(field[chosen].tolist() for field in fields), strict=True)

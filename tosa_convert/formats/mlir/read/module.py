@@ -282,11 +282,11 @@ class FunctionReader:
             carried.update(self.reader.loaded(body))
         if not self.retain:
             return carried
-        from tosa_convert.formats.mlir.read.columns import attributes_and_results
-
         without = {-1}
         bytecode = self.bytecode
-        for label, attributes, result_count, first in attributes_and_results(body):
+        for label, attributes, result_count, first in bytecode_operations.attributes_and_results(
+            body
+        ):
             if attributes in without:
                 continue
             number = bytecode.discardable(attributes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import fail, lone_surrogate
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType
-from tosa_convert.formats.mlir.bytecode.encode import Data, Encoder
+from tosa_convert.formats.mlir.bytecode.encode import Encoder, Piece
 from tosa_convert.formats.mlir.bytecode.format import HAS_REGIONS
 from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE, VERSION_ATTRIBUTE, quote
 from tosa_convert.formats.mlir.types import TARGET_ENV, text_of
@@ -34,12 +34,13 @@ _WRITE_OPTIONS: Final = WriteOptions()
 class EncodedModule(NamedTuple):
     """A module as bytecode.
 
-    pieces: the bytes of the file, in order; large data is a view of the graph's memory.
+    pieces: the bytes of the file, in order; `in_order` makes data of them. Large data is a view of the
+        graph's memory.
     body: the function's region; its `shared` constants are resources without data in the bytecode.
     variable_count: operations of the module before the function.
     """
 
-    pieces: list[Data]
+    pieces: list[Piece]
     body: Body
     variable_count: int
 

@@ -104,6 +104,8 @@ def _modulo(n: Node) -> Array:
             raise NotLowered("ONNX has Mod of real numbers with fmod=1 only")
         return arithmetic.rem(s, a, b)
     if is_unsigned(a.dtype) and not is_small(a.dtype):
+        if n.get("fmod", 0) and a.dtype.itemsize == 8 and not s.narrows:
+            raise NotLowered("onnxruntime rounds uint64 to FP64 for fmod=1", "use fmod=0")
         return arithmetic.rem(s, a, b)
     x, y = (s.widened(item) if is_small(a.dtype) else item for item in (a, b))
     rest = s.sub(x, s.mul(s.elementwise("intdiv", x, y), y))
@@ -136,9 +138,9 @@ def _power(n: Node) -> Array:
             least = s.equal(a, -np.inf)
             made = s.select(least, np.inf, functions.sqrt(s, a), a.dtype)
             return layout.broadcast_to(s, made, shape)
-    if not is_float(a.dtype):
-        raise NotLowered("powers of integers are products: the exponent must be one constant")
     a, b = ranked(s, a, b)
+    if not is_float(a.dtype):
+        return functions.power(s, a, b)
     return s.elementwise("pow", a, converted(s, b, a.dtype))
 
 

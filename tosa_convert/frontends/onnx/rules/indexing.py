@@ -336,4 +336,4 @@ RULES: Final[dict[str, Rule]] = {
     "TensorScatter": _tensor_scatter,
     "TopK": _top_k,
 }
-OWN: Final = frozenset(("Compress", "Gather", "GatherElements"))
+OWN: Final = frozenset(("Compress", "Gather", "GatherElements", "OneHot"))

@@ -81,7 +81,7 @@ def _extremum(n: Node, a: Any, b: Any, *, name: str) -> Array:
 
 
 def _extremum_of_numbers(n: Node, a: Any, b: Any, *, name: str) -> Array:
-    """Of a number and NaN it is the number."""
+    """Return the number where one of the two is NaN."""
     s, (x, y) = n.scope, n.arrays(a, b)
     made = arithmetic.extremum(s, name, x, y)
     if not is_float(x.dtype):
@@ -128,12 +128,7 @@ def _power(n: Node, a: Any, b: Any) -> Array:
         if exponent is not None and math.isfinite(exponent) and (2 * exponent) % 1:
             return n.convert(_fractional_power(s, x, float(exponent)), kind)
         return n.convert(functions.power(s, x, y), kind)
-    if isinstance(b, Array):
-        raise NotLowered("TOSA has no powers of integers", "cast to float32")
-    (x,) = n.arrays(a)
-    wide = s.widened(x) if is_small(kind) else x
-    made = _integer_power(s, wide, int(b))
-    return s.narrowed(made, kind) if is_small(kind) else made
+    return functions.power(s, *n.arrays(a, b))
 
 
 def _fractional_power(s: Scope, x: Array, exponent: float) -> Array:
@@ -145,17 +140,6 @@ def _fractional_power(s: Scope, x: Array, exponent: float) -> Array:
     at_end = s.select(s.equal(size, math.inf), of_infinity, math.nan, FLOAT32)
     at_end = s.select(s.equal(x, 0.0), of_zero, at_end)
     return s.select(is_inside, made, at_end)
-
-
-def _integer_power(s: Scope, a: Array, exponent: int) -> Array:
-    if exponent < 0:
-        raise NotLowered("integers have no negative powers", "cast to float32")
-    made: Array | None = None
-    for bit in bin(exponent)[2:]:
-        made = None if made is None else s.mul(made, made)
-        if bit == "1":
-            made = a if made is None else s.mul(made, a)
-    return Array(a.dtype, a.shape, np.ones((1,) * a.rank, a.dtype)) if made is None else made
 
 
 # -- comparisons, truth values and bits ----------------------------------------------------------
@@ -323,7 +307,7 @@ def _gelu(n: Node, a: Array, *, approximate: str = "none") -> Array:
 
 
 def _dropout(n: Node, a: Array, p: float, train: bool | None) -> list[Array]:
-    """In inference, it keeps all elements."""
+    """Keep all elements, as in inference."""
     if train is not False:
         raise NotLowered("it draws random numbers")
     return [a, Array(BOOL, a.shape, np.ones((1,) * a.rank, np.bool_))]
@@ -332,7 +316,7 @@ def _dropout(n: Node, a: Array, p: float, train: bool | None) -> list[Array]:
 def _random_leaky_relu(
     n: Node, a: Array, noise: Array, low: float = 0.125, high: float = 1 / 3, *training: Any
 ) -> list[Array]:
-    """In inference, the slope is the mean of the bounds."""
+    """Take the mean of the bounds as the slope, as in inference."""
     if training[:1] == (True,):
         raise NotLowered("it draws random numbers")
     return [activations.leaky_relu(n.scope, a, (low + high) / 2), noise]
@@ -360,7 +344,9 @@ RULES: Final[dict[str, Rule]] = {
     "fmod": partial(_remainder, function=arithmetic.rem),
     "remainder": partial(_remainder, function=arithmetic.floor_remainder),
     "maximum": partial(_extremum, name="maximum"),
+    "max.other": partial(_extremum, name="maximum"),
     "minimum": partial(_extremum, name="minimum"),
+    "min.other": partial(_extremum, name="minimum"),
     "fmax": partial(_extremum_of_numbers, name="maximum"),
     "fmin": partial(_extremum_of_numbers, name="minimum"),
     "neg": _negated,

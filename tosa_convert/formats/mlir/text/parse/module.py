@@ -24,6 +24,7 @@ from tosa_convert.formats.mlir.text.parse.operations import (
     ResultNames,
     Steps,
 )
+from tosa_convert.graph.constant import in_order
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 from tosa_convert.records import NamedTuple
 
@@ -87,7 +88,7 @@ def parse(
     parser = _ModuleParser(OperationParser(cursor, attributes), resources, function)
     parser.counts_captured = not pass_captured
     module = parser.module()
-    return encoder.finish([bytes(piece) for piece in module])
+    return list(in_order(encoder.finish([bytes(piece) for piece in module])))
 
 
 class _Open(NamedTuple):

@@ -32,6 +32,7 @@ from tosa_convert.formats.mlir.text.print.operation_forms import (
     Values,
 )
 from tosa_convert.formats.mlir.write.module import encode_module
+from tosa_convert.graph.constant import in_order
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.verify import NO_COLUMNS
 from tosa_convert.io.options import WriteOptions
@@ -57,7 +58,7 @@ def write(
 ) -> Iterator[bytes]:
     """Iterate over the pieces of the text, which do not grow with the constants."""
     pieces = encode_module(graph, options, columns=columns, state=state).pieces
-    return module_text(Bytecode(sections_in_pieces(pieces)), options, older=bool(state))
+    return module_text(Bytecode(sections_in_pieces(in_order(pieces))), options, older=bool(state))
 
 
 def module_text(
