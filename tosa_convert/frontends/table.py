@@ -141,7 +141,7 @@ FRONTENDS: Final = {
         Frontend(
             name="torch-mlir",
             reads="modules of the torch dialect (.mlir, .mlirbc)",
-            extra="torch,mlir",
+            extra="torch-mlir",
             packages={**_TORCH, "torch_mlir": "torch-mlir"},
             converter="tosa_convert.frontends.torch.convert_module",
             runtime="iree",
