@@ -34,16 +34,20 @@ def windowed(
     base: Sequence[int],
     dilation: Sequence[int],
     word: str,
+    image: Sequence[int] = (),
 ) -> Array:
-    """Return the sums or extremes of windows. word: "add", "max" or "min"."""
+    """Return the sums or extremes of windows. word: "add", "max" or "min".
+
+    image: height and width, whose layout a pool keeps although its windows lie along one of them.
+    """
     border = neutral(word, a.dtype)
     if any(n != 1 for n in base):
         a = layout.spread(s, a, [n - 1 for n in base], border)
-    axes = _spatial(window, strides)
+    axes = _spatial(window, strides, image)
     is_pool = all(n == 1 for n in dilation) and all(size <= 255 for size in window)
     if is_pool and word == "max" and a.dtype == np.uint8:
         bits = with_zero_point(s, a)[0]
-        made = windowed(s, bits, window, strides, padding, base, dilation, word)
+        made = windowed(s, bits, window, strides, padding, base, dilation, word, image)
         return s.viewed(s.elementwise("bitwise_xor", made, -128), a.dtype)
     is_held = is_float(a.dtype) or (word == "max" and a.dtype == np.int8)
     if is_pool and is_held and axes and word in ("max", "add") and a.data is None:
@@ -115,9 +119,10 @@ def _ends(padding: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
     return [int(low) for low, _ in padding], [int(high) for _, high in padding]
 
 
-def _spatial(window: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Return the dimensions along which windows lie."""
-    return [k for k, size in enumerate(window) if size != 1 or strides[k] != 1]
+def _spatial(window: Sequence[int], strides: Sequence[int], image: Sequence[int] = ()) -> list[int]:
+    """Return the dimensions along which windows lie; of an image both, if there are any."""
+    found = [k for k, size in enumerate(window) if size != 1 or strides[k] != 1]
+    return list(image) if found and set(found) <= set(image) else found
 
 
 def averaged(
@@ -128,6 +133,7 @@ def averaged(
     zeros: Sequence[tuple[int, int]],
     padding: Sequence[tuple[int, int]],
     dilation: Sequence[int] | None = None,
+    image: Sequence[int] = (),
 ) -> Array:
     """Return the means of windows; those of integers are rounded to 0.
 
@@ -135,7 +141,7 @@ def averaged(
     padding: what is added beyond them, which does not count.
     """
     gaps = tuple(dilation or (1,) * a.rank)
-    axes = _spatial(window, strides)
+    axes = _spatial(window, strides, image)
     a = layout.pad(s, a, *_ends(zeros), 0)
     low, high = _ends(padding)
     is_native = is_float(a.dtype) and all(

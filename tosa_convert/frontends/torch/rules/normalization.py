@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout, normalization
-from tosa_convert.frontends.lowering.arithmetic import divided
+from tosa_convert.frontends.lowering.arithmetic import clip, divided
 from tosa_convert.frontends.lowering.reductions import extreme, summed
 from tosa_convert.frontends.lowering.scope import FLOAT32, Array
 from tosa_convert.frontends.torch.rules.node import Node, Rule
@@ -87,9 +87,10 @@ def _safe_softmax(n: Node, a: Array, dim: int, dtype: Any = None) -> Array:
             s.select(s.equal(x, -np.inf), 0, s.elementwise("exp", s.sub(x, x))), n.dtype
         )
     axes = [dim % a.rank]
-    most = s.maximum(extreme(s, x, axes, "max", keep=True), float(np.finfo(np.float32).min))
+    most = extreme(s, x, axes, "max", keep=True)
+    most = clip(s, most, float(np.finfo(np.float32).min), np.inf)
     powers = s.elementwise("exp", s.sub(x, most))
-    total = s.maximum(summed(s, powers, axes, keep=True), 1)
+    total = clip(s, summed(s, powers, axes, keep=True), 1.0, np.inf)
     return n.convert(divided(s, powers, total), n.dtype)
 
 

@@ -38,6 +38,7 @@ class _Window:
     ) -> None:
         front = (1,) * (a.rank - axes)
         self.axes, self.zeros = axes, [0] * (a.rank - axes)
+        self.image = (a.rank - 2, a.rank - 1) if axes == 2 else ()
         self.kernel = (*front, *sizes_of(kernel, axes))
         self.step = (*front, *sizes_of(stride, axes)) if stride else self.kernel
         self.gaps = (*front, *sizes_of(gaps, axes))
@@ -64,7 +65,7 @@ def _max_pool(
     if len(n.shapes) > 1 and n.is_used(1):
         return _with_places(n, a, w)
     pairs, ones = list(zip(w.pads, w.ends, strict=True)), (1,) * a.rank
-    made = windows.windowed(n.scope, a, w.kernel, w.step, pairs, ones, w.gaps, "max")
+    made = windows.windowed(n.scope, a, w.kernel, w.step, pairs, ones, w.gaps, "max", w.image)
     return made if len(n.shapes) == 1 else [made, n.unused(1)]
 
 
@@ -109,7 +110,7 @@ def _average_pool(
     else:
         zeros = [(0, min(end, 0)) for end in w.ends]
         pairs = [(pad, max(end, 0)) for pad, end in zip(w.pads, w.ends, strict=True)]
-    return windows.averaged(s, a, w.kernel, w.step, zeros, pairs)
+    return windows.averaged(s, a, w.kernel, w.step, zeros, pairs, None, w.image)
 
 
 # -- adaptive pools ------------------------------------------------------------------------------
