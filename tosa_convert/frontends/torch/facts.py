@@ -10,7 +10,7 @@ import torch
 
 from tosa_convert.frontends.torch.export import bounds_of, placeholder_values, size_names
 from tosa_convert.frontends.torch.signature import HELD, held_tensor
-from tosa_convert.frontends.torch.unlowered_report import locate, place
+from tosa_convert.frontends.torch.unlowered_report import arguments_of, locate, place
 
 #: What operators call the argument that chooses between training and inference.
 _TRAINING: Final = ("train", "training", "is_training")
@@ -66,11 +66,9 @@ def _in_training_mode(program: Any) -> Counter[str]:
     """Count the operators that are in training mode and compute something else than in inference."""
     found: Counter[str] = Counter()
     for node in program.graph.nodes:
-        schema = getattr(node.target, "_schema", None)
-        if node.op != "call_function" or schema is None:
+        if node.op != "call_function" or not hasattr(node.target, "_schema"):
             continue
-        given = dict(zip((one.name for one in schema.arguments), node.args, strict=False))
-        given.update(node.kwargs)
+        given = arguments_of(node)
         if any(given.get(name) is True for name in _TRAINING):
             found[str(node.target).removesuffix(".default")] += 1
     return found

@@ -9,7 +9,7 @@ import torch
 from torch.export.graph_signature import InputKind, TensorArgument
 
 from tosa_convert.frontends.torch.signature import user_inputs
-from tosa_convert.frontends.torch.unlowered_report import Unlowered, locate
+from tosa_convert.frontends.torch.unlowered_report import Unlowered, arguments_of, locate
 
 NO_TENSOR: Final = "it returns no tensor, and programs return nothing else"
 RANDOM: Final = "it draws random numbers"
@@ -90,8 +90,7 @@ def dropouts_between_layers(program: Any) -> dict[Unlowered, int]:
     for node in program.graph.nodes:
         if node.op != "call_function" or not hasattr(node.target, "_schema"):
             continue
-        names = (argument.name for argument in node.target._schema.arguments)
-        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        given = arguments_of(node)
         if given.get("dropout") and given.get("train") and given.get("num_layers", 1) > 1:
             found[Unlowered(f"dropout of {node.target}", locate(node), RANDOM)] += 1
     return found

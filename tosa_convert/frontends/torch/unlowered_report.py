@@ -61,6 +61,13 @@ def report(found: Mapping[Unlowered, int]) -> list[NotLowered]:
     return list(rows.values())
 
 
+def arguments_of(node: Any) -> dict[str, Any]:
+    """Return the arguments of an operator by name, in the order of its schema, with defaults."""
+    rows = node.target._schema.arguments
+    given = dict(zip((row.name for row in rows), node.args, strict=False)) | dict(node.kwargs)
+    return {row.name: given.get(row.name, row.default_value) for row in rows}
+
+
 def locate(node: Any) -> str:
     """Return where a node of a torch program was written, in MLIR's form, innermost first."""
     lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]

@@ -31,7 +31,7 @@ from tosa_convert.frontends.torch.rules.complex_numbers import is_complex, real_
 from tosa_convert.frontends.torch.rules.node import Node, array_of, kind_of, own_kind
 from tosa_convert.frontends.torch.signature import HELD, held_tensor
 from tosa_convert.frontends.torch.table import MOVES, complex_rule_of, name_of, rule_of
-from tosa_convert.frontends.torch.unlowered_report import Unlowered, locate, place
+from tosa_convert.frontends.torch.unlowered_report import Unlowered, arguments_of, locate, place
 from tosa_convert.frontends.unlowered import advice
 from tosa_convert.graph.model import Graph
 from tosa_convert.records import replace
@@ -175,8 +175,9 @@ class Walk:
         except TosaConvertError as error:
             row = error.findings[0]
             refused = NotLowered(row.message, row.hint)
-        is_cut = self.is_partial and not is_random(node)
-        if is_cut and (cut := self._cut(scope, node, values, results, refused)):
+        if self.is_partial and is_random(node):
+            refused.reason = f"{refused.reason}, and it cannot be cut out"
+        elif self.is_partial and (cut := self._cut(scope, node, values, results, refused)):
             return cut if isinstance(value, (tuple, list)) else cut[0]
         # What torch decomposed is named as the model has it.
         self.refuse(str(node.meta.get("original_aten", node.target)), node, refused)
@@ -236,7 +237,9 @@ class Walk:
         try:
             if self._depth:
                 raise NotLowered(_INSIDE)
-            operands = tuple(self._operand(scope, one, values) for one in _arguments(node))
+            operands = tuple(
+                self._operand(scope, one, values) for one in arguments_of(node).values()
+            )
             made = []
             for number, one in enumerate(results):
                 kind, shape = self.kind(one.dtype), _shape(one)
@@ -369,13 +372,6 @@ class Walk:
         if data.ndim < len(shape):
             data = data.reshape(_padded(data.shape, len(shape)))
         return Array(kind, shape, data)
-
-
-def _arguments(node: Any) -> list[Any]:
-    """Return the arguments of an operator in the order of its schema, with defaults."""
-    rows = node.target._schema.arguments
-    given = dict(zip((row.name for row in rows), node.args, strict=False)) | dict(node.kwargs)
-    return [given.get(row.name, row.default_value) for row in rows]
 
 
 def _tensor(value: Any, dtype: Any, is_stored: bool) -> Any:

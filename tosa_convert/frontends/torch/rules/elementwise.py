@@ -20,7 +20,6 @@ from tosa_convert.frontends.lowering.scope import (
     Scope,
     carrier,
     is_float,
-    is_small,
     is_unsigned,
 )
 from tosa_convert.frontends.torch.rules.node import Node, Rule, kind_of
@@ -87,26 +86,6 @@ def _extremum_of_numbers(n: Node, a: Any, b: Any, *, name: str) -> Array:
     if not is_float(x.dtype):
         return made
     return s.select(s.is_nan(x), y, s.select(s.is_nan(y), x, made))
-
-
-def _negated(n: Node, a: Array) -> Array:
-    s = n.scope
-    if is_float(a.dtype):
-        return s.elementwise("negate", a)
-    if is_small(a.dtype):
-        return s.narrowed(s.mul(s.widened(a), -1), a.dtype)
-    return s.mul(a, -1)
-
-
-def _magnitude(n: Node, a: Array) -> Array:
-    s = n.scope
-    if is_float(a.dtype):
-        return s.elementwise("abs", a)
-    if is_unsigned(a.dtype) or a.dtype == BOOL:
-        return a
-    if is_small(a.dtype):
-        return s.narrowed(s.elementwise("abs", s.widened(a)), a.dtype)
-    return s.maximum(a, s.mul(a, -1))  # The least integer stays what it is.
 
 
 def _sign(n: Node, a: Array) -> Array:
@@ -349,8 +328,8 @@ RULES: Final[dict[str, Rule]] = {
     "min.other": partial(_extremum, name="minimum"),
     "fmax": partial(_extremum_of_numbers, name="maximum"),
     "fmin": partial(_extremum_of_numbers, name="minimum"),
-    "neg": _negated,
-    "abs": _magnitude,
+    "neg": lambda n, a: arithmetic.neg(n.scope, a),
+    "abs": lambda n, a: arithmetic.abs_(n.scope, a),
     "sign": _sign,
     "sgn": _sign,
     "pow": _power,

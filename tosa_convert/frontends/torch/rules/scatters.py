@@ -129,7 +129,7 @@ def _reduce(
     dim: int,
     index: Array,
     source: Any,
-    reduce: str,
+    reduce: str = "sum",
     *,
     include_self: bool = True,
 ) -> Array:

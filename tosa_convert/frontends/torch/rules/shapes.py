@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.indexing import replaced
 from tosa_convert.frontends.lowering.scope import Array, carrier, constant
 from tosa_convert.frontends.torch.rules.indexing import from_front, index_select
 from tosa_convert.frontends.torch.rules.node import Node, Rule
@@ -153,20 +154,12 @@ def _slice_scatter(
         return a
     if step != 1:
         return _put_by_steps(n, a, source, axis, range(first, last, step))
-    return replaced(n, a, n.convert(source, a.dtype), axis, first)
+    return _replaced(n, a, n.convert(source, a.dtype), axis, first)
 
 
-def replaced(n: Node, a: Array, source: Array, axis: int, first: int) -> Array:
-    """Put a part in place of that of its size along an axis."""
-    s, size = n.scope, a.shape[axis]
-    last = first + source.shape[axis]
-    parts = [source]
-    if first > 0:
-        parts.insert(0, layout.part(s, a, axis, 0, first))
-    if last < size:
-        parts.append(layout.part(s, a, axis, last, size))
-    held = [s.viewed(one, carrier(a.dtype)) for one in parts]
-    return s.viewed(layout.concatenate(s, held, axis), a.dtype)
+def _replaced(n: Node, a: Array, source: Array, axis: int, first: int) -> Array:
+    starts = [first if k == axis else 0 for k in range(a.rank)]
+    return replaced(n.scope, a, source, starts)
 
 
 def _put_by_steps(n: Node, a: Array, source: Array, axis: int, places: range) -> Array:
@@ -187,7 +180,7 @@ def _select_scatter(n: Node, a: Array, source: Array, dim: int, index: int) -> A
     axis = dim % a.rank
     shape = [1 if k == axis else size for k, size in enumerate(a.shape)]
     row = layout.reshape(n.scope, n.convert(source, a.dtype), shape)
-    return replaced(n, a, row, axis, index % a.shape[axis])
+    return _replaced(n, a, row, axis, index % a.shape[axis])
 
 
 def _diagonal(n: Node, a: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
