@@ -100,14 +100,8 @@ def converter(path: str, operator: str, count: int) -> None:
 TWO = "func.func @one() { return }\nfunc.func @two() { return }\n"
 
 
-@raises("ambiguous-function", "mlir")
-def _() -> object:
-    return module(TWO)
-
-
-@raises("unknown-function", "mlir")
-def _() -> object:
-    return module(TWO, func="three")
+raises("ambiguous-function", "mlir")(lambda: module(TWO))
+raises("unknown-function", "mlir")(lambda: module(TWO, func="three"))
 
 
 @raises("unknown-argument", "mlir")
@@ -116,29 +110,13 @@ def _() -> object:
     return module(text, input_shapes={"image": (4,)})
 
 
-@raises("unknown-name")
-def _() -> object:
-    return tosa_flatbuffer.main(["explain", "conv2"], standalone_mode=False)
-
-
-@raises("unknown-format")
-def _() -> object:
-    return written(example(), "m.bin")
-
-
-@raises("would-overwrite-input")
-def _() -> object:
-    return verb("convert").main([written(example()), "-o", "m.tosa"], standalone_mode=False)
-
-
-@raises("option-conflict")
-def _() -> object:
-    return written(example(), "m.json", weights="offset")
-
-
-@raises("missing-bindings")
-def _() -> object:
-    return default_bindings("vendor_mlir")
+raises("unknown-name")(lambda: tosa_flatbuffer.main(["explain", "conv2"], standalone_mode=False))
+raises("unknown-format")(lambda: written(example(), "m.bin"))
+raises("would-overwrite-input")(
+    lambda: verb("convert").main([written(example()), "-o", "m.tosa"], standalone_mode=False)
+)
+raises("option-conflict")(lambda: written(example(), "m.json", weights="offset"))
+raises("missing-bindings")(lambda: default_bindings("vendor_mlir"))
 
 
 @raises("missing-layout")
@@ -153,14 +131,8 @@ def _() -> object:
     return tc.frontends.from_tflite("m.tflite", python="no-such-python")
 
 
-@raises("not-an-mlir-object")
-def _() -> object:
-    return tc.export_tosa_func_to_flatbuffer("m.mlir")
-
-
-@raises("file-error")
-def _() -> object:
-    return tc.load("absent.tosa")
+raises("not-an-mlir-object")(lambda: tc.export_tosa_func_to_flatbuffer("m.mlir"))
+raises("file-error")(lambda: tc.load("absent.tosa"))
 
 
 @raises("foreign-folder")
@@ -173,19 +145,11 @@ def _() -> object:
 # -- damaged files, and files that break a rule ----------------------------------------------------
 
 
-@raises("unrecognised-input")
-def _() -> object:
-    return tc.load(b"\x1c\0\0\0TFL3\0\0")
-
-
-@raises("empty-input")
-def _() -> object:
-    return tc.load(b"")
-
-
-@raises("malformed-mlir", "mlir")
-def _() -> object:
-    return module(function("%0 = tosa.abs %y : (tensor<2xf32>) -> tensor<2xf32>"))
+raises("unrecognised-input")(lambda: tc.load(b"\x1c\0\0\0TFL3\0\0"))
+raises("empty-input")(lambda: tc.load(b""))
+raises("malformed-mlir", "mlir")(
+    lambda: module(function("%0 = tosa.abs %y : (tensor<2xf32>) -> tensor<2xf32>"))
+)
 
 
 @raises("malformed-flatbuffer")
@@ -223,9 +187,9 @@ def _() -> object:
     return written(made)
 
 
-@raises("undefined-name")
-def _() -> object:
-    return written(graph("x", "y", [tensor("x"), tensor("y")], [op("ADD", "x z", "y")]))
+raises("undefined-name")(
+    lambda: written(graph("x", "y", [tensor("x"), tensor("y")], [op("ADD", "x z", "y")]))
+)
 
 
 @raises("duplicate-name", "mlir")
@@ -236,9 +200,7 @@ def _() -> object:
     )
 
 
-@raises("missing-data")
-def _() -> object:
-    return written(graph("", "w", [tensor("w")], [op("CONST", "", "w")]))
+raises("missing-data")(lambda: written(graph("", "w", [tensor("w")], [op("CONST", "", "w")])))
 
 
 @raises("data-length")
@@ -254,9 +216,7 @@ def _() -> object:
     return written(graph("", "w", [weight], [op("CONST", "", "w")]))
 
 
-@raises("malformed-json")
-def _() -> object:
-    return tc.load(b'{"version": {"_major": 1, "_minor": "zero"}}')
+raises("malformed-json")(lambda: tc.load(b'{"version": {"_major": 1, "_minor": "zero"}}'))
 
 
 def program_beside_weights() -> Path:
@@ -333,9 +293,9 @@ def _() -> object:
     return module(text)
 
 
-@raises("foreign-operator", "mlir")
-def _() -> object:
-    return module(function("%0 = arith.addf %x, %x : tensor<2xf32>"))
+raises("foreign-operator", "mlir")(
+    lambda: module(function("%0 = arith.addf %x, %x : tensor<2xf32>"))
+)
 
 
 @raises("unsupported-operator", "mlir")
@@ -349,29 +309,21 @@ def _() -> object:
     return module(text)
 
 
-@raises("unsupported-attribute", "mlir")
-def _() -> object:
-    return module(
+raises("unsupported-attribute", "mlir")(
+    lambda: module(
         function(
             '%0 = tosa.custom %x {domain_name = "d", implementation_attrs = "", '
             'operator_name = "\\FF"} : (tensor<2xf32>) -> tensor<2xf32>'
         )
     )
-
-
-@raises("unsupported-dtype", "mlir")
-def _() -> object:
-    return module("func.func @main(%x: tensor<2xsi8>) { return }\n")
-
-
-@raises("unsupported-type", "mlir")
-def _() -> object:
-    return module("func.func @main(%x: i32) { return }\n")
-
-
-@raises("unsupported-shape", "mlir")
-def _() -> object:
-    return module("func.func @main(%x: tensor<4294967296xi8>) { return }\n")
+)
+raises("unsupported-dtype", "mlir")(
+    lambda: module("func.func @main(%x: tensor<2xsi8>) { return }\n")
+)
+raises("unsupported-type", "mlir")(lambda: module("func.func @main(%x: i32) { return }\n"))
+raises("unsupported-shape", "mlir")(
+    lambda: module("func.func @main(%x: tensor<4294967296xi8>) { return }\n")
+)
 
 
 @raises("value-out-of-range", "mlir")
@@ -394,9 +346,7 @@ def _() -> object:
     return module(function(text, argument="tensor<2xf32>, %c: tensor<i1>"))
 
 
-@raises("no-function", "mlir")
-def _() -> object:
-    return module("func.func private @elsewhere(tensor<2xf32>)\n")
+raises("no-function", "mlir")(lambda: module("func.func private @elsewhere(tensor<2xf32>)\n"))
 
 
 @raises("constant-form", "mlir")
@@ -461,14 +411,8 @@ def _() -> object:
         return run(example(), x())
 
 
-@raises("missing-backend")
-def _() -> object:
-    return open_backend("my-simulator", example(), x())
-
-
-@raises("input-mismatch")
-def _() -> object:
-    return run(example(), {"x": np.ones((3, 2), np.float32)})
+raises("missing-backend")(lambda: open_backend("my-simulator", example(), x()))
+raises("input-mismatch")(lambda: run(example(), {"x": np.ones((3, 2), np.float32)}))
 
 
 @raises("refmodel-refused", "refmodel")

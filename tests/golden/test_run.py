@@ -203,7 +203,7 @@ def test_a_missing_model_is_an_error_with_the_remedy(
 
 
 @pytest.mark.usefixtures("refmodel")
-@pytest.mark.parametrize("row", DTYPES, ids=str)
+@pytest.mark.parametrize("row", [row for row in DTYPES if row.is_in_tools], ids=str)
 def test_every_element_type_survives_the_models_files(row: DType, builder: MakeBuilder) -> None:
     b = builder()
     generator = np.random.default_rng(7)

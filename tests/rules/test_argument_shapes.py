@@ -7,7 +7,7 @@ from unit.building import graph, op, shape, tensor
 
 import tosa_convert as tc
 from tosa_convert.graph import Graph
-from tosa_convert.rules.infer import open_symbols, resolved
+from tosa_convert.rules.infer import resolved
 
 D = -1
 
@@ -24,12 +24,6 @@ def messages(**shapes: tuple[int | str, ...]) -> list[str]:
     return [finding.message for finding in caught.value.findings]
 
 
-def test_arguments_go_by_name_position_or_alias() -> None:
-    given: dict[str, tuple[int | str, ...]] = {"x": (1, 3), "arg1": (8, 4), "other": (7,)}
-    expected = {"x": (1, 3), "y": (8, 4), "u": (7,)}
-    assert resolved(program(), given, {"other": 2}) == expected
-
-
 def test_a_symbol_gets_its_value_from_a_declared_size() -> None:
     assert resolved(program(), {"y": ("B", 2), "x": ("B", 3)}) == {"y": (8, 2), "x": (8, 3)}
 
@@ -41,12 +35,6 @@ def test_a_symbol_gets_its_value_from_an_entry_of_its_own() -> None:
 
 def test_a_symbol_without_a_value_and_a_question_mark_stay_open() -> None:
     assert resolved(program(), {"x": ("N", 3), "u": ("?", 2)}) == {"x": (D, 3), "u": (D, 2)}
-
-
-def test_a_symbol_is_open_until_a_size_gives_it_a_value() -> None:
-    assert open_symbols(program(), {"x": ("N", 3), "u": ("?", "M")}) == ["N", "M"]
-    given: dict[str, tuple[int | str, ...]] = {"x": ("N", 3), "u": ("M", "N"), "M": (5,)}
-    assert open_symbols(program(), given) == ["N"]
 
 
 def test_a_symbol_with_two_values_is_refused() -> None:

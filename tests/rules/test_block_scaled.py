@@ -98,16 +98,6 @@ BROKEN: Final[list[tuple[str, str, Changes]]] = [
 ]
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_an_operator_that_holds_all_rules_has_no_violation(name: str) -> None:
-    assert broken_rules(name, EXAMPLES[name]) == set()
-
-
-@pytest.mark.parametrize("name", ["RESHAPE_BLOCK_SCALED", "ROW_GATHER_BLOCK_SCALED"])
-def test_a_plain_tensor_has_blocks_of_1_and_no_scales(name: str) -> None:
-    assert broken_rules(name, EXAMPLES[name] | PLAIN) == set()
-
-
 @pytest.mark.parametrize(
     ("name", "rule", "changes"), BROKEN, ids=[f"{name}-{rule}" for name, rule, _ in BROKEN]
 )

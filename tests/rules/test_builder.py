@@ -6,16 +6,16 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.builder import Builder, DTypeName, dtype_of
+from tosa_convert.builder import Builder
 from tosa_convert.builder.calls import APART
-from tosa_convert.graph import DTYPES, Graph, dtype
+from tosa_convert.graph import Graph, dtype
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.qualify.random_graphs.generate import RULES
 
@@ -77,50 +77,6 @@ def test_arguments_are_bound_as_python_binds_them(args: int, kwargs: tuple[str, 
             b.avg_pool2d(*operands, **given)
 
 
-def test_a_small_network_is_built() -> None:
-    b = Builder("net")
-    x = b.input("x", "int8", (1, 8, 8, 3))
-    weight = b.const(np.ones((4, 3, 3, 3), np.int8))
-    y = b.conv2d(x, weight, np.zeros(4, np.int32), input_zp=-3, pad=(1, 1, 1, 1))
-    assert (y.dtype, y.shape) == (dtype("INT32"), (1, 8, 8, 4))
-    z = b.rescale(
-        y, [1 << 30], [30], output_zp=5, scale32=True, rounding_mode="SINGLE_ROUND", dtype="i8"
-    )
-    b.output(b.max_pool2d(z, kernel=(2, 2), stride=(2, 2)), name="z")
-    made = b.graph()
-    assert made.main.tensors["z"].shape == (1, 4, 4, 4)
-    assert tc.verify(made) == []
-    conv = next(op for op in made.main.operators if op.spec.name == "CONV2D")
-    assert conv.attributes["acc_type"] is dtype("INT32")
-
-
-def test_a_bias_in_numbers_has_the_type_of_the_image_if_that_is_possible() -> None:
-    b = Builder()
-    image, weight = b.input("x", "fp16", (1, 4, 4, 2)), b.input("w", "fp16", (3, 1, 1, 2))
-    assert b.conv2d(image, weight, 1, acc_type="fp32").dtype is dtype("FP16")
-    assert b.conv2d(image, weight, 1, acc_type="fp32", dtype="fp32").dtype is dtype("FP32")
-
-
-def test_numbers_take_the_type_and_rank_of_the_other_operand() -> None:
-    b = Builder()
-    x = b.input("x", "fp16", (2, 3))
-    b.output(b.mul(x, 0.5))
-    (half,) = [t for t in b.graph().main.tensors.values() if t.shape == (1, 1)]
-    assert half.dtype is dtype("FP16")
-    assert half.data is not None
-    assert half.data.numpy().tolist() == [0.5]
-
-
-def test_zero_points_and_equal_shapes_are_one_constant() -> None:
-    b = Builder()
-    x = b.input("x", "int8", (2, 6))
-    y = b.negate(b.negate(x))
-    b.output(b.reshape(b.reshape(y, (3, 4)), (12,)), b.reshape(y, (12,)))
-    kinds = [op.spec.name for op in b.graph().main.operators]
-    assert kinds.count("CONST") == 1
-    assert kinds.count("CONST_SHAPE") == 2
-
-
 def test_a_mistake_names_the_rule_and_adds_nothing() -> None:
     b = Builder("net")
     x = b.input("x", "fp32", (2, 3))
@@ -131,44 +87,9 @@ def test_a_mistake_names_the_rule_and_adds_nothing() -> None:
     assert b._block.operators == []
 
 
-def test_a_wrong_type_names_the_operand() -> None:
-    b = Builder()
-    x = b.input("x", "fp32", (2,))
-    found = refusal(b.add, x, np.ones(2, np.int32))
-    assert found.rule == "add-input2-type"
-    assert found.message == "input2 is INT32 with input1 FP32 and output FP32; expected FP32"
-
-
-@pytest.mark.parametrize("given", ["int64", np.int64, np.dtype(np.int64)])
-def test_integers_of_64_bits_are_named_in_each_way(given: Any) -> None:
-    b = Builder("main")
-    x = b.input("x", given, (2,))
-    b.output(b.add(x, x))
-    assert b.graph().main.tensors["x"].dtype is dtype("INT64")
-
-
 @pytest.mark.parametrize("given", [int, float, complex, None])
 def test_types_of_python_have_no_number_of_bits(given: Any) -> None:
     assert refusal(Builder("main").input, "x", given, (2,)).code == "unsupported-dtype"
-
-
-def test_type_checkers_know_every_name_of_an_element_type() -> None:
-    names = {name: row for row in DTYPES for name in (row.name, row.name.lower(), row.mlir)}
-    assert get_args(DTypeName) == tuple(names)
-    assert {name: dtype_of(name) for name in names} == names
-    assert refusal(dtype_of, "fp23").code == "unsupported-dtype"
-
-
-def test_a_choice_of_result_types_is_asked_for() -> None:
-    b = Builder()
-    x = b.input("x", "fp16", (1, 2, 2))
-    found = refusal(b.matmul, x, x)
-    assert found.code == "option-conflict"
-    assert (found.message, found.hint) == (
-        "its operands leave a choice of types: output can be FP16 or FP32",
-        "pass dtype=",
-    )
-    assert b.matmul(x, x, dtype="fp32").dtype is dtype("FP32")
 
 
 def test_data_that_does_not_fit_is_refused() -> None:
@@ -198,36 +119,6 @@ def test_an_input_and_an_output_keep_their_names() -> None:
     assert b.graph().main.outputs == [y, "x"]
 
 
-def test_a_graph_does_not_change_when_the_builder_goes_on() -> None:
-    b = Builder()
-    x = b.input("x", "fp32", (2,))
-    b.output(b.abs(x))
-    before = b.graph()
-    b.output(b.exp(x))
-    assert [len(g.main.operators) for g in (before, b.graph())] == [1, 2]
-
-
-def test_operators_get_the_location_that_is_set() -> None:
-    b = Builder()
-    c, x = b.input("c", "bool", ()), b.input("x", "fp32", (2,))
-    b.location = 'loc("net.py":3:1)'
-    b.output(*b.cond_if(c, [x], lambda b, x: b.abs(x), lambda b, x: b.exp(x)))
-    operators = [op for _, block in b.graph().blocks() for op in block.operators]
-    assert {op.location for op in operators} == {'loc("net.py":3:1)'}
-
-
-def test_results_are_renamed_wherever_they_are_used() -> None:
-    b = Builder()
-    x = b.input("x", "fp32", (2,))
-    y = b.abs(x)
-    z = b.exp(y)
-    b.output(y, z, name=("first", "second"))
-    main = b.graph().main
-    assert main.outputs == ["first", "second"]
-    assert main.operators[1].inputs == ("first",)
-    assert main.tensors["first"].name == "first"
-
-
 def test_variables_are_read_and_written() -> None:
     b = Builder()
     x = b.input("x", "fp32", (2,))
@@ -247,24 +138,6 @@ def test_variables_are_read_and_written() -> None:
     assert refusal(b.variable, "state", "fp32", ()).code == "duplicate-name"
 
 
-def test_branches_and_loops_are_built_from_functions() -> None:
-    b = Builder()
-    c, x = b.input("c", "bool", ()), b.input("x", "fp32", (4,))
-    (y,) = b.cond_if(c, [x], lambda b, x: b.abs(x), lambda b, x: b.exp(x))
-    (z,) = b.while_loop(
-        [y],
-        lambda b, v: b.reshape(
-            b.reduce_all(b.greater(b.const(np.full(4, 9, np.float32)), v), axis=0), ()
-        ),
-        lambda b, v: b.add(v, 1.0),
-    )
-    b.output(z)
-    made = b.graph()
-    assert tc.verify(made) == []
-    assert len(made.regions) == 5
-    assert made.main.tensors[z.name].shape == (4,)
-
-
 def test_a_region_uses_only_its_arguments() -> None:
     b = Builder()
     c, x = b.input("c", "bool", ()), b.input("x", "fp32", (4,))
@@ -277,16 +150,6 @@ def test_branches_of_different_types_are_refused() -> None:
     c, x = b.input("c", "bool", ()), b.input("x", "fp32", (4,))
     found = refusal(b.cond_if, c, [x], lambda b, x: b.abs(x), lambda b, x: b.reshape(x, (2, 2)))
     assert found.rule.startswith("cond-if-")
-
-
-def test_block_scaled_values_are_built() -> None:
-    b = Builder()
-    x = b.input("x", "fp8e4m3", (1, 2, 64), scaled=True)
-    w = b.const(np.ones((1, 3, 64)), "fp8e4m3", scales=np.ones((1, 3, 2)), name="w")
-    y = b.matmul_t(x, w, dtype="fp32")
-    b.output(y)
-    assert y.shape == (1, 2, 3)
-    assert tc.verify(b.graph()) == []
 
 
 @pytest.mark.parametrize("seed", range(12))

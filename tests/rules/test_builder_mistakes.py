@@ -305,34 +305,6 @@ def test_a_mistake_adds_nothing(call: Call) -> None:
     assert tc.validate(b.graph()) == []
 
 
-def test_an_error_in_a_function_of_a_region_passes_unchanged() -> None:
-    b, x = builder()
-    before = state(b)
-
-    def broken(b: Builder, x: Value) -> Value:
-        b.read(b.variable("v", "fp32", (2,)))
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        b.cond_if(True, [x], broken, broken)
-    assert state(b) == before
-
-
-def test_a_finding_inside_a_region_names_the_region() -> None:
-    b, x = builder()
-    with pytest.raises(tc.TosaConvertError) as caught:
-        b.cond_if(True, [x], lambda b, x: b.clz(x), lambda b, x: x)
-    assert caught.value.findings[0].where == (
-        'region "net_then" block "net_then_bb0" operator #0 CLZ'
-    )
-
-
-def test_a_value_can_be_given_to_a_region_twice() -> None:
-    b, x = builder()
-    b.output(*b.cond_if(True, [x, x], lambda b, v, w: b.add(v, w), lambda b, v, w: w))
-    assert tc.verify(b.graph()) == []
-
-
 def test_a_program_without_results_is_refused() -> None:
     b, _ = builder()
     with pytest.raises(tc.TosaConvertError, match="the program returns nothing"):

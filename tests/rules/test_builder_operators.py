@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
-from tosa_convert import golden
 from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.builder.calls import FUNCTIONS
 from tosa_convert.graph.opset import OPERATORS
@@ -339,10 +338,3 @@ def test_what_is_built_is_a_program_that_tosa_allows(name: str, call: Call, expe
     assert tc.validate(made) == []
     again = tc.load(tc.dumps(made))
     assert tc.compare(made, again, names=True) is None
-
-
-@pytest.mark.oracle
-@pytest.mark.usefixtures("refmodel")
-@pytest.mark.parametrize(("name", "call", "expected"), EXAMPLES)
-def test_the_reference_model_runs_what_is_built(name: str, call: Call, expected: str) -> None:
-    assert golden.run(program(call), random=1, options=golden.RunOptions(level="8k")).outputs

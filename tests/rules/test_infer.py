@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from unit.building import block, graph, op, region, shape, tensor
 
@@ -30,64 +28,6 @@ def chain() -> Graph:
     return graph("x y", "z", dynamic("x y s z", D, D), operators)
 
 
-def test_sizes_reach_all_results_and_the_program_given_is_unchanged() -> None:
-    program = chain()
-    inferred = infer(program, {"x": (2, 1), "y": (1, 3)})
-    assert shapes(inferred) == {"x": (2, 1), "y": (1, 3), "s": (2, 3), "z": (2, 3)}
-    assert set(shapes(program).values()) == {(D, D)}
-    assert (inferred.version, inferred.producer) == (program.version, program.producer)
-
-
-def test_what_is_unknown_stays_open() -> None:
-    assert shapes(infer(chain(), {"x": (2, 1)})) == {
-        "x": (2, 1),
-        "y": (D, D),
-        "s": (2, D),
-        "z": (2, D),
-    }
-
-
-def test_declared_sizes_are_kept() -> None:
-    program = chain()
-    program.main.tensors["z"].shape = (D, 7)
-    assert shapes(infer(program, {}))["z"] == (D, 7)
-
-
-def test_operators_that_tosa_forbids_with_these_shapes_are_reported_together() -> None:
-    values = dynamic("x y s t", D, D)
-    program = graph("x y", "s t", values, [op("ADD", "x y", "s"), op("SUB", "x y", "t")])
-    with pytest.raises(tc.TosaConvertError) as caught:
-        infer(program, {"x": (2, 3), "y": (2, 4)})
-    assert [finding.rule for finding in caught.value.findings] == ["add-broadcast", "sub-broadcast"]
-
-
-def test_a_result_that_contradicts_its_declared_size_is_refused() -> None:
-    program = chain()
-    program.main.tensors["z"].shape = (5, D)
-    with pytest.raises(tc.TosaConvertError) as caught:
-        infer(program, {"x": (2, 1), "y": (1, 3)})
-    assert [finding.rule for finding in caught.value.findings] == ["abs-output-shape"]
-
-
-def test_a_computed_shape_gives_the_sizes_of_a_reshape() -> None:
-    values = [*dynamic("x z", D, D), shape("n", 1), shape("m", 6), shape("both", 2)]
-    for value in values:
-        if isinstance(value, ShapeValue) and value.name != "m":
-            value.data = None
-    operators = [
-        op("DIM", "x", "n", axis=0),
-        op("CONST_SHAPE", "", "m"),
-        op("CONCAT_SHAPE", "n m", "both"),
-        op("RESHAPE", "x both", "z"),
-    ]
-    both = values[4]
-    assert isinstance(both, ShapeValue)
-    both.rank = 2
-    program = graph("x", "z", values, operators)
-    refuse_unsound(program)
-    assert shapes(infer(program, {"x": (4, 6)}))["z"] == (4, 6)
-
-
 def branches(then: str = "ABS") -> Graph:
     values = [tensor("c", "BOOL", ()), *dynamic("x z", D)]
     main = block(
@@ -102,13 +42,6 @@ def branches(then: str = "ABS") -> Graph:
     for name, kind in (("then", then), ("else", "FLOOR")):
         program.regions.append(region(name, "a", "b", dynamic("a b", D), [op(kind, "a", "b")]))
     return program
-
-
-def test_branches_take_the_shapes_of_the_operands() -> None:
-    inferred = infer(branches(), {"x": (5,)})
-    assert shapes(inferred)["z"] == (5,)
-    for inner in inferred.regions[1:]:
-        assert {value.shape for value in inner.blocks[0].tensors.values()} == {(5,)}
 
 
 def test_branches_of_different_sizes_leave_the_result_open() -> None:
@@ -211,74 +144,11 @@ def test_causes_name_the_argument_and_all_that_depends_on_it() -> None:
     )
 
 
-def test_reshapes_to_the_same_sizes_share_a_shape() -> None:
-    values = [
-        tensor("x"),
-        tensor("y", shape=(6,)),
-        tensor("z", shape=(6,)),
-        tensor("w", shape=(6,)),
-    ]
-    operators = [
-        op("CONST_SHAPE", "", "open"),
-        op("CONST_SHAPE", "", "six"),
-        op("RESHAPE", "x open", "y"),
-        op("RESHAPE", "x open", "z"),
-        op("RESHAPE", "x six", "w"),
-    ]
-    program = graph("x", "y z w", [*values, shape("open", D), shape("six", 6)], operators)
-    make_placeholders_static(program)
-    one, other, kept = [
-        row.inputs[1] for row in program.main.operators if row.spec.name == "RESHAPE"
-    ]
-    assert one == other != kept == "six"
-    assert program.main.shapes[one].values() == (6,)
-    assert "open" not in program.main.shapes
-
-
 def test_an_unknown_rank_follows_from_an_operand() -> None:
     program = graph(
         "x", "y", [tensor("x", shape=(D, 3)), tensor("y", shape=None)], [op("ABS", "x", "y")]
     )
     assert shapes(infer(program, {"x": (2, 3)}))["y"] == (2, 3)
-
-
-def test_what_follows_from_nothing_stays_open() -> None:
-    attributes: dict[str, Any] = {
-        "operator_name": "a",
-        "domain_name": "b",
-        "implementation_attrs": b"",
-    }
-    program = graph("x", "y", dynamic("x y", D, 3), [op("CUSTOM", "x", "y", **attributes)])
-    assert shapes(infer(program, {"x": (2, 3)}))["y"] == (D, 3)
-
-
-def test_a_region_that_runs_twice_reports_what_is_wrong_in_it_once() -> None:
-    values = [tensor("c", "BOOL", ()), *dynamic("x w y z", D, 3)]
-    program = graph(
-        "c x w",
-        "y z",
-        values,
-        [
-            op("COND_IF", "c x", "y", then_graph="part", else_graph="part"),
-            op("COND_IF", "c w", "z", then_graph="part", else_graph="part"),
-        ],
-    )
-    wrong = [op("CONCAT", "a", "b", axis=7)]
-    program.regions.append(region("part", "a", "b", dynamic("a b", D, 3), wrong))
-    refuse_unsound(program)
-    with pytest.raises(TosaConvertError, match="axis is 7") as caught:
-        infer(program, {"x": (2, 3), "w": (5, 3)})
-    assert len(caught.value.findings) == 1
-
-
-def test_an_operator_whose_result_alone_is_open_is_a_cause() -> None:
-    program = graph(
-        "x", "y z", [tensor("x"), *dynamic("y z", D, 3)], [op("ABS", "x", "y"), op("ABS", "y", "z")]
-    )
-    (cause,) = causes(program)
-    assert "operator #0 ABS" in str(cause)
-    assert "the sizes of its result do not follow from its operands" in str(cause)
-    assert cause.tensors == ["y", "z"]
 
 
 def test_a_loop_whose_body_returns_too_few_values_ends_with_what_is_known() -> None:
@@ -396,9 +266,3 @@ def test_a_slice_whose_start_has_another_rank_stays_open() -> None:
     ]
     with pytest.raises(TosaConvertError, match="start"):
         infer(graph("x", "z", values, operators), {"x": (4, 5)})
-
-
-def test_a_program_without_open_sizes_gets_no_new_shape() -> None:
-    program = chain()
-    make_placeholders_static(program)
-    assert str(program) == str(chain())

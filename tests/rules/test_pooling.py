@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-from rules.operator_examples import broken_rules, inferred, less_known
+from rules.operator_examples import broken_rules, less_known
 
 MAX: Final = {
     "input": "INT8[2,7,9,3]",
@@ -55,29 +55,8 @@ def changed(name: str, changes: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_pooling_that_holds_all_rules_has_no_violation(name: str) -> None:
-    assert broken_rules(name, EXAMPLES[name]) == set()
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize(("rule", "changes"), BROKEN)
 def test_a_broken_rule_is_the_only_violation(name: str, rule: str, changes: dict[str, Any]) -> None:
-    assert broken_rules(name, changed(name, changes)) == {rule}
-
-
-@pytest.mark.parametrize("name", ["AVG_POOL2D", "AVG_POOL2D_ADAPTIVE"])
-@pytest.mark.parametrize(
-    ("rule", "changes"),
-    [
-        ("input-zp-shape", {"input_zp": "INT8[1,1]"}),
-        ("output-zp-shape", {"output_zp": "INT8[2]"}),
-        ("input-zp-not-zero", {"input_zp": "FP16[1]=2"}),
-        ("output-zp-not-zero", {"output_zp": "INT16[1]=2"}),
-    ],
-)
-def test_a_zero_point_is_one_element_and_0_unless_int8(
-    name: str, rule: str, changes: dict[str, Any]
-) -> None:
     assert broken_rules(name, changed(name, changes)) == {rule}
 
 
@@ -100,20 +79,3 @@ def test_a_shape_operand_has_a_value_for_each_side(
 def test_what_is_unknown_violates_nothing(name: str) -> None:
     for example in less_known(name, EXAMPLES[name]):
         assert broken_rules(name, example) == set(), example
-
-
-@pytest.mark.parametrize(
-    ("name", "changes", "shape"),
-    [
-        ("MAX_POOL2D", {}, (2, 4, 9, 3)),
-        ("MAX_POOL2D", {"input": "INT8[?,?,9,3]"}, (-1, -1, 9, 3)),
-        ("AVG_POOL2D", {"input": "INT8[*]"}, (-1, -1, -1, -1)),
-        ("AVG_POOL2D_ADAPTIVE", {}, (2, 4, 9, 3)),
-        ("MAX_POOL2D_ADAPTIVE", {"kernel": "SHAPE[3,?]"}, (2, 4, -1, 3)),
-        ("MAX_POOL2D_ADAPTIVE", {"pad": "SHAPE[?,1,0,1]"}, (2, -1, 9, 3)),
-    ],
-)
-def test_the_shape_of_the_result_follows(
-    name: str, changes: dict[str, Any], shape: tuple[int, ...]
-) -> None:
-    assert inferred(name, EXAMPLES[name] | changes) == (shape,)

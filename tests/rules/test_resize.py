@@ -8,7 +8,6 @@ import pytest
 from rules.operator_examples import broken_rules, inferred, less_known
 
 from tosa_convert.graph.dtypes import ResizeMode
-from tosa_convert.rules.families.images import ResizeAxis
 
 #: Twice as high, and half as wide.
 RESIZE: Final[dict[str, Any]] = {
@@ -48,10 +47,6 @@ BROKEN: Final[list[tuple[str, dict[str, Any]]]] = [
 ]
 
 
-def test_a_resize_that_holds_all_rules_has_no_violation() -> None:
-    assert broken_rules("RESIZE", RESIZE) == set()
-
-
 @pytest.mark.parametrize(("rule", "changes"), BROKEN, ids=[rule for rule, _ in BROKEN])
 def test_a_broken_rule_is_the_only_violation(rule: str, changes: dict[str, Any]) -> None:
     assert broken_rules("RESIZE", RESIZE | changes) == {rule}
@@ -89,9 +84,3 @@ def test_what_is_unknown_violates_nothing() -> None:
 )
 def test_the_shape_of_the_result_follows(changes: dict[str, Any], shape: tuple[int, ...]) -> None:
     assert inferred("RESIZE", RESIZE | changes) == (shape,)
-
-
-def test_the_border_of_a_size_is_the_one_that_gives_it() -> None:
-    for size, result in ((4, 8), (5, 2), (1, 1)):
-        axis = ResizeAxis.between(size, result, 2, 1, 0)
-        assert axis.border == (result - 1) - (size - 1) * 2

@@ -15,7 +15,6 @@ from tosa_convert.graph.model import Target, Version
 from tosa_convert.rules.profiles import BY_MLIR, CAPABILITIES, check_target
 
 FULL = Target("8K", ("PRO-INT", "PRO-FP"), ("EXT-INT16", "EXT-MX-FP8E4M3"))
-DRAFT = Version(1, 1, 0, draft=True)
 
 
 def test_everything_that_is_wrong_with_a_target_is_reported() -> None:
@@ -40,28 +39,6 @@ def test_the_names_of_mlir_are_those_of_the_table() -> None:
         target = types.read(text).target
         assert target is not None
         assert row.name in target.names <= CAPABILITIES.keys()
-
-
-@pytest.mark.parametrize("version", [Version(1, 0), DRAFT], ids=str)
-@pytest.mark.parametrize("target", [FULL, Target("NONE", ("PRO-FP",), ("EXT-BF16",))], ids=str)
-def test_the_text_of_a_target_is_read_back(target: Target, version: Version) -> None:
-    text = types.text_of(target, version)
-    assert text is not None
-    assert types.read(text) == (version, target)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "#tosa.target_env<>",
-        '#tosa.target_env<level = "8k", profiles = [pro_int, extensions = [int16]>',
-        "#tosa.target_env<level = none, profiles = [], extensions = []>" + " " * 9,
-        "#tosa.target_env<level = none, profiles = [" + "a, " * 10_000,
-    ],
-)
-def test_text_of_another_form_is_no_target(text: str) -> None:
-    assert types.read(text).target is None
 
 
 def test_mlir_preserves_the_target_and_the_exact_version(tmp_path: Path) -> None:
@@ -107,10 +84,3 @@ def test_a_target_that_mlir_cannot_read_is_not_written(
         tc.save(graph, tmp_path / "m.mlirbc")
     assert "MLIR cannot read one without extensions" in caplog.text
     assert tc.load(tmp_path / "m.mlirbc").target is None
-
-
-def test_a_part_of_a_program_has_its_target() -> None:
-    graph = example()
-    graph.target = FULL
-    part = tc.extract(graph, outputs=[graph.main.operators[-1].outputs[0]])
-    assert part.target == FULL

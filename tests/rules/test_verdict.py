@@ -19,24 +19,6 @@ def rules(*types: TensorType) -> list[str]:
     return [violation.rule for violation in verdict(*types).violations]
 
 
-def test_types_that_do_not_go_together_are_refused() -> None:
-    one, other = TensorType(WIDE, (2, 3)), TensorType(NARROW, (2, 3))
-    assert rules(one, one, one) == []
-    assert rules(one, other, one) == ["input2-type"]
-    assert rules(one, one, other) == ["output-type"]
-
-
-def test_types_and_shapes_are_judged_independently() -> None:
-    one, other = TensorType(WIDE, (2, 3)), TensorType(NARROW, (4, 3))
-    assert rules(one, one, other) == ["output-type", "output-shape"]
-    assert rules(one, other, one) == ["input2-type", "broadcast"]
-
-
-def test_types_are_not_judged_while_results_are_unknown() -> None:
-    one, other = TensorType(WIDE, (2, 3)), TensorType(NARROW, (2, 3))
-    assert verdict(one, other, declared=False) == Verdict((), ((2, 3),))
-
-
 def test_an_empty_tensor_is_refused() -> None:
     empty, unknown = TensorType(WIDE, (2, 0)), TensorType(WIDE, (2, -1))
     assert rules(empty, unknown, unknown) == ["input1-size"]

@@ -97,7 +97,6 @@ class Verb(click.Command):
         return super().get_short_help_str(sys.maxsize)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options below the headings of their sections."""
         for heading, rows in option_sections(self, ctx):
             with formatter.section(heading):
                 formatter.write_dl(rows)
@@ -130,7 +129,6 @@ def described(name: str) -> click.Command:
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    """Note that the flag is given."""
     if value and param.name:
         ctx.meta[param.name] = True
 
@@ -190,7 +188,6 @@ def usage_error(error: click.UsageError) -> TosaConvertError:
 
 
 def _flags(ctx: click.Context) -> list[str]:
-    """Return the names of the options that a command shows."""
     return [
         name
         for param in ctx.command.get_params(ctx)
@@ -201,7 +198,6 @@ def _flags(ctx: click.Context) -> list[str]:
 
 
 def _name_of(param: click.Parameter, ctx: click.Context | None) -> str:
-    """Return the name of a parameter in messages."""
     if isinstance(param, Option):
         return param.flag
     return param.human_readable_name

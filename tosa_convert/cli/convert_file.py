@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tosa_convert.cli.messages import STDIN, ProgressDisplay, UsageError, standard_data
 from tosa_convert.errors import TosaConvertError, fail
@@ -24,14 +25,13 @@ from tosa_convert.io.formats import (
     Format,
     of_path,
 )
-from tosa_convert.io.option_table import APPLICABLE, refuse_inapplicable, refuse_weights
+from tosa_convert.io.option_table import refuse_inapplicable, refuse_weights
 from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
-from tosa_convert.records import dataclass, fields, replace
 
 if TYPE_CHECKING:
     from tosa_convert.golden.running.run_options import Engine
     from tosa_convert.graph.model import Graph
-    from tosa_convert.io.option_table import APPLICABLE, Form
+    from tosa_convert.io.option_table import Form
 
 
 # -- loads and saves graphs for verbs that have no options of their own for it ---------------------
@@ -49,7 +49,6 @@ def load_graph(path: str, options: ReadOptions = _READ_OPTIONS) -> Graph:
 
 
 def load_input(path: str, options: ReadOptions = _READ_OPTIONS) -> tuple[Graph, Input]:
-    """Load the program in a file, and return the file, too."""
     opened = open_path(path, options)
     refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
     graph = read(opened, options)
@@ -134,6 +133,10 @@ def naming(path: str) -> Iterator[None]:
         ) from None
 
 
+#: Fields of `ConvertOptions` that are checked on their own, or in parts.
+_NEVER_REFUSED: Final = ("read", "write", "to", "direction")
+
+
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class ConvertOptions:
     """The options of `convert`, for any number of files.
@@ -166,7 +169,7 @@ class ConvertOptions:
         given = {
             row.name
             for row in fields(self)
-            if row.name in APPLICABLE and getattr(self, row.name) != row.default
+            if row.name not in _NEVER_REFUSED and getattr(self, row.name) != row.default
         }
         return given | given_options(self.read) | given_options(self.write)
 
@@ -247,7 +250,6 @@ def inside(folder: str, source: str, file_format: Format) -> str:
 def convert_opened(
     opened: Input, output: str, file_format: Format, options: ConvertOptions, context: Any = None
 ) -> None:
-    """Convert an opened input into a file."""
     if output == STANDARD:
         refuse_terminal(file_format)
     write_options = applicable(opened.format, opened.where, file_format, options)

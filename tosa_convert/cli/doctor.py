@@ -57,7 +57,6 @@ def doctor(file: str, readers: tuple[str, ...], as_json: bool, func: str | None)
 
 
 def _position(given: str) -> int:
-    """Return the place of a program in the report."""
     reader = reader_named(given)
     return list(READERS).index(reader.name)
 

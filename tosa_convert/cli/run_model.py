@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,7 +60,6 @@ from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.files import STANDARD, replace_file
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.records import replace
 
 #: Seconds of a run that are worth a note.
 _LONG: Final = 20.0
@@ -383,7 +383,6 @@ def _print_summary(summary: Mapping[str, Any], *, as_json: bool) -> None:
 def backend_of(
     graph: Graph, arrays: Mapping[str, Array], options: Mapping[str, Any], text: str | None = None
 ) -> Backend:
-    """Return the backend that --against names, or `text`."""
     return open_backend(
         text or options["against"],
         graph,
@@ -405,7 +404,6 @@ def variables_of(graph: Graph, options: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def tolerances_of(options: Mapping[str, Any]) -> Tolerances:
-    """Return the tolerances that --atol, --rtol, --official and --strict give."""
     return Tolerances(
         _tolerances("atol", options["atol"]),
         _tolerances("rtol", options["rtol"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -35,7 +36,6 @@ from tosa_convert.graph.static_shapes import open_inputs
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.records import replace
 from tosa_convert.rewrites.table import EXACT
 from tosa_convert.rules.validate import Validator
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 
 def with_main(graph: Graph, block: Block) -> Graph:
-    """Return the graph with another main block."""
     first, *others = graph.regions
     return replace(graph, regions=[replace(first, blocks=[block, *first.blocks[1:]]), *others])
 
@@ -296,7 +295,6 @@ def read_program(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing]
 
 
 def _listed(rows: list[NotLowered], request: Request, interface: Interface) -> TosaConvertError:
-    """Return the error that lists operators that do not lower."""
     from tosa_convert.frontends import unlowered as leftovers
 
     for value in interface.inputs:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain, compress, count
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from tosa_convert.graph.dtypes import INT4
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import MAX_RANK, Block, Operator, ShapeValue, Tensor, element_count
 from tosa_convert.graph.opset import (
@@ -25,7 +25,6 @@ from tosa_convert.graph.opset import (
     VARIABLE_WRITE,
 )
 from tosa_convert.graph.value_rules import attribute_problems, shape_problems, tensor_problems
-from tosa_convert.records import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -274,7 +273,7 @@ def _values_keep_rules(block: Block, columns: BlockColumns) -> bool:
             or tensor.variable_name
             or data.count != counts[type_number]
             or data.dtype is not tensor.dtype
-            or data.dtype is INT4
+            or data.dtype.is_in_bytes
         ):
             if any(True for _ in tensor_problems(tensor.name, tensor)):
                 return False

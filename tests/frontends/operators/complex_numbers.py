@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from programs import Program, floats, of
 from torch import fft, nn
@@ -24,14 +26,10 @@ class _Rotary(nn.Module):
         return torch.view_as_real(parts * self.turns[:, None]).flatten(-2)
 
 
-def make_rotary_complex() -> Program:
-    return of(_Rotary(), floats(2, 6, 3, 8))
-
-
-def make_polar() -> Program:
-    return of(
-        lambda x, y: torch.view_as_real(torch.polar(x, y)), floats(3, 4), floats(3, 4, seed=1)
-    )
+make_rotary_complex = partial(of, _Rotary(), floats(2, 6, 3, 8))
+make_polar = partial(
+    of, lambda x, y: torch.view_as_real(torch.polar(x, y)), floats(3, 4), floats(3, 4, seed=1)
+)
 
 
 def make_complex_arithmetic() -> Program:
@@ -43,18 +41,15 @@ def make_complex_arithmetic() -> Program:
     return of(compute, floats(3, 4), floats(3, 4, seed=1))
 
 
-def make_complex_matmul() -> Program:
-    return of(
-        lambda x, y: torch.view_as_real(_complex(x) @ _complex(y)),
-        floats(2, 3, 4, 2),
-        floats(2, 4, 5, 2),
-    )
-
-
-def make_complex_exp_power() -> Program:
-    return of(
-        lambda x: torch.view_as_real(torch.exp(_complex(x)) + _complex(x) ** 3), floats(3, 4, 2)
-    )
+make_complex_matmul = partial(
+    of,
+    lambda x, y: torch.view_as_real(_complex(x) @ _complex(y)),
+    floats(2, 3, 4, 2),
+    floats(2, 4, 5, 2),
+)
+make_complex_exp_power = partial(
+    of, lambda x: torch.view_as_real(torch.exp(_complex(x)) + _complex(x) ** 3), floats(3, 4, 2)
+)
 
 
 def make_complex_movement() -> Program:
@@ -66,40 +61,17 @@ def make_complex_movement() -> Program:
     return of(compute, floats(3, 4, 2), floats(3, 2, seed=1))
 
 
-def make_fft() -> Program:
-    return of(lambda x: torch.view_as_real(fft.fft(x)), floats(2, 12))
-
-
-def make_fft_odd() -> Program:
-    return of(lambda x: fft.fft(x, norm="ortho").imag, floats(2, 7))
-
-
-def make_fft_padded() -> Program:
-    return of(lambda x: torch.view_as_real(fft.fft(x, n=8)), floats(2, 5))
-
-
-def make_fft_both_axes() -> Program:
-    return of(lambda x: fft.fft(fft.fft(x, dim=-1), dim=-2).real, floats(2, 8, 6))
-
-
-def make_fftn() -> Program:
-    return of(lambda x: fft.fftn(x, dim=(1, 2)).real, floats(2, 6, 5))
-
-
-def make_ifft() -> Program:
-    return of(lambda x: torch.view_as_real(fft.ifft(_complex(x), dim=0)), floats(5, 3, 2))
-
-
-def make_rfft() -> Program:
-    return of(lambda x: fft.rfft(x).abs(), floats(2, 12))
-
-
-def make_irfft() -> Program:
-    return of(lambda x: fft.irfft(_complex(x)), floats(3, 5, 2))
-
-
-def make_irfft_odd() -> Program:
-    return of(lambda x: fft.irfft(_complex(x), n=7, norm="forward"), floats(3, 4, 2))
+make_fft = partial(of, lambda x: torch.view_as_real(fft.fft(x)), floats(2, 12))
+make_fft_odd = partial(of, lambda x: fft.fft(x, norm="ortho").imag, floats(2, 7))
+make_fft_padded = partial(of, lambda x: torch.view_as_real(fft.fft(x, n=8)), floats(2, 5))
+make_fft_both_axes = partial(
+    of, lambda x: fft.fft(fft.fft(x, dim=-1), dim=-2).real, floats(2, 8, 6)
+)
+make_fftn = partial(of, lambda x: fft.fftn(x, dim=(1, 2)).real, floats(2, 6, 5))
+make_ifft = partial(of, lambda x: torch.view_as_real(fft.ifft(_complex(x), dim=0)), floats(5, 3, 2))
+make_rfft = partial(of, lambda x: fft.rfft(x).abs(), floats(2, 12))
+make_irfft = partial(of, lambda x: fft.irfft(_complex(x)), floats(3, 5, 2))
+make_irfft_odd = partial(of, lambda x: fft.irfft(_complex(x), n=7, norm="forward"), floats(3, 4, 2))
 
 
 def make_filter_of_frequencies() -> Program:
@@ -110,8 +82,7 @@ def make_filter_of_frequencies() -> Program:
     return of(compute, floats(1, 6, 8, 3), floats(6, 5, 3, 2, seed=1))
 
 
-def make_fftshift() -> Program:
-    return of(lambda x: fft.fftshift(fft.fft(x)).abs(), floats(2, 9))
+make_fftshift = partial(of, lambda x: fft.fftshift(fft.fft(x)).abs(), floats(2, 9))
 
 
 def make_stft() -> Program:
@@ -140,5 +111,6 @@ def make_istft() -> Program:
     return of(lambda x: torch.istft(_complex(x), 16, 4, window=window), floats(2, 9, 11, 2))
 
 
-def make_sqrt_complex() -> Program:
-    return of(lambda x: torch.view_as_real(torch.sqrt(_complex(x))), floats(3, 4, 2))
+make_sqrt_complex = partial(
+    of, lambda x: torch.view_as_real(torch.sqrt(_complex(x))), floats(3, 4, 2)
+)

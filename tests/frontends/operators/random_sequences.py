@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from programs import Program, floats
@@ -119,121 +120,33 @@ def sequence(seed: int) -> Program:
     return _Sequence(seed).eval(), (floats(2, 3, 4, seed=seed),)
 
 
-def make_seed_0() -> Program:
-    return sequence(0)
-
-
-def make_seed_1() -> Program:
-    return sequence(1)
-
-
-def make_seed_2() -> Program:
-    return sequence(2)
-
-
-def make_seed_3() -> Program:
-    return sequence(3)
-
-
-def make_seed_4() -> Program:
-    return sequence(4)
-
-
-def make_seed_5() -> Program:
-    return sequence(5)
-
-
-def make_seed_6() -> Program:
-    return sequence(6)
-
-
-def make_seed_7() -> Program:
-    return sequence(7)
-
-
-def make_seed_8() -> Program:
-    return sequence(8)
-
-
-def make_seed_9() -> Program:
-    return sequence(9)
-
-
-def make_seed_10() -> Program:
-    return sequence(10)
-
-
-def make_seed_11() -> Program:
-    return sequence(11)
-
-
-def make_seed_12() -> Program:
-    return sequence(12)
-
-
-def make_seed_13() -> Program:
-    return sequence(13)
-
-
-def make_seed_14() -> Program:
-    return sequence(14)
-
-
-def make_seed_15() -> Program:
-    return sequence(15)
-
-
-def make_seed_16() -> Program:
-    return sequence(16)
-
-
-def make_seed_17() -> Program:
-    return sequence(17)
-
-
-def make_seed_18() -> Program:
-    return sequence(18)
-
-
-def make_seed_19() -> Program:
-    return sequence(19)
-
-
-def make_seed_20() -> Program:
-    return sequence(20)
-
-
-def make_seed_21() -> Program:
-    return sequence(21)
-
-
-def make_seed_22() -> Program:
-    return sequence(22)
-
-
-def make_seed_23() -> Program:
-    return sequence(23)
-
-
-def make_seed_24() -> Program:
-    return sequence(24)
-
-
-def make_seed_25() -> Program:
-    return sequence(25)
-
-
-def make_seed_26() -> Program:
-    return sequence(26)
-
-
-def make_seed_27() -> Program:
-    return sequence(27)
-
-
-def make_seed_28() -> Program:
-    return sequence(28)
-
-
-def make_seed_29() -> Program:
-    return sequence(29)
+make_seed_0 = partial(sequence, 0)
+make_seed_1 = partial(sequence, 1)
+make_seed_2 = partial(sequence, 2)
+make_seed_3 = partial(sequence, 3)
+make_seed_4 = partial(sequence, 4)
+make_seed_5 = partial(sequence, 5)
+make_seed_6 = partial(sequence, 6)
+make_seed_7 = partial(sequence, 7)
+make_seed_8 = partial(sequence, 8)
+make_seed_9 = partial(sequence, 9)
+make_seed_10 = partial(sequence, 10)
+make_seed_11 = partial(sequence, 11)
+make_seed_12 = partial(sequence, 12)
+make_seed_13 = partial(sequence, 13)
+make_seed_14 = partial(sequence, 14)
+make_seed_15 = partial(sequence, 15)
+make_seed_16 = partial(sequence, 16)
+make_seed_17 = partial(sequence, 17)
+make_seed_18 = partial(sequence, 18)
+make_seed_19 = partial(sequence, 19)
+make_seed_20 = partial(sequence, 20)
+make_seed_21 = partial(sequence, 21)
+make_seed_22 = partial(sequence, 22)
+make_seed_23 = partial(sequence, 23)
+make_seed_24 = partial(sequence, 24)
+make_seed_25 = partial(sequence, 25)
+make_seed_26 = partial(sequence, 26)
+make_seed_27 = partial(sequence, 27)
+make_seed_28 = partial(sequence, 28)
+make_seed_29 = partial(sequence, 29)

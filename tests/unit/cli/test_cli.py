@@ -276,18 +276,6 @@ def test_help_and_version_are_exit_code_0(convert: Any) -> None:
     assert __version__.encode() in out
 
 
-def test_every_verb_has_a_help_of_its_own(convert: Any) -> None:
-    from tosa_convert.cli.main import VERBS
-
-    out = convert("--help", command=tosa_flatbuffer)[1].decode()
-    for name in VERBS:
-        assert f"\n  {name}" in out
-        code, text, _ = convert(name, "--help", command=tosa_flatbuffer)
-        assert code == 0
-        assert b"Usage:" in text
-    assert convert("no-such-verb", command=tosa_flatbuffer)[0] == 2
-
-
 def test_the_convert_verb_equals_the_convert_command(convert: Any, tmp_path: Path) -> None:
     save(tmp_path / "m.tosa", branching())
     assert convert("convert", "m.tosa", "-o", "a.json", command=tosa_flatbuffer)[0] == 0
@@ -308,13 +296,6 @@ def test_the_same_input_gives_the_same_bytes_from_any_folder(
     assert len(outputs) == 1
     assert convert(str(folder / "m.mlir"), "--full-paths", "-o", "full.tosa")[0] == 0
     assert str(folder).encode() in (tmp_path / "full.tosa").read_bytes()
-
-
-def test_verifying_reads_the_result_back(convert: Any, tmp_path: Path, torch_mlir: Any) -> None:
-    save(tmp_path / "m.tosa", example())
-    for kind in ("tosa", "json", "mlir", "mlirbc"):
-        assert convert("m.tosa", "--verify", "-o", f"out.{kind}")[0] == 0
-        assert (tmp_path / f"out.{kind}").exists()
 
 
 @pytest.mark.parametrize(

@@ -235,22 +235,6 @@ def test_colour_is_for_terminals_or_on_request(diff: Any, monkeypatch: pytest.Mo
     assert "\x1b[" not in diff("a.tosa", "changed.tosa")[1]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--json", "--stat"),
-        ("--json", "--all"),
-        ("--stat", "--color", "always"),
-        ("--color", "sometimes"),
-        ("-U", "-1"),
-    ],
-)
-def test_options_that_contradict_each_other_are_refused(diff: Any, options: tuple[str]) -> None:
-    code, out, err = diff("a.tosa", "changed.tosa", *options)
-    assert (code, out) == (2, "")
-    assert "[option-conflict]" in err
-
-
 def test_files_that_cannot_be_read_have_the_exit_code_of_their_error(
     diff: Any, folder: Path
 ) -> None:

@@ -63,12 +63,6 @@ def test_a_pipeline_of_both_directions_gives_the_same_bytes(
     assert tool("--export-to-flatbuffer", data=binary.stdout).stdout == first.stdout
 
 
-def test_a_file_may_come_from_standard_input_into_a_file(tmp_path: Path) -> None:
-    found = tool("-", "-o", str(tmp_path / "m.json"), data=encode(example()))
-    assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
-    assert compare(tc.load(tmp_path / "m.json"), example()) is None
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "message"),
@@ -182,26 +176,6 @@ def test_text_goes_to_a_terminal(tmp_path: Path) -> None:
     code, out = on_a_terminal(str(source), "--to", "json")
     assert code == 0
     assert b"regions" in out
-
-
-def test_a_terminal_is_refused_as_input() -> None:
-    code, out = on_a_terminal(stdin=True)
-    assert code == 2
-    assert b"no input: give a file, or pipe one in" in out
-
-
-def test_help_is_quick_and_needs_neither_numpy_nor_mlir() -> None:
-    script = (
-        "import sys\n"
-        "from tosa_convert.cli.main import run, verb\n"
-        "code = run(verb('convert'), ['--help'])\n"
-        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
-        "print(code, sorted(loaded & {'numpy', 'ml_dtypes', 'torch_mlir', 'iree', 'mlir', 'rich'}))\n"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert found.stdout.endswith("0 []\n")
 
 
 def test_converting_without_mlir_needs_no_bindings(tmp_path: Path) -> None:

@@ -7,15 +7,14 @@ import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.weights import npy
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.dtypes import DTYPES, INT4, DType
+from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.options import Limits, WeightForm
-from tosa_convert.records import NamedTuple
 
 #: Kind -> bits of an element. Those that TOSA does not have are read to say what they are.
 BITS: Final = {
@@ -29,7 +28,6 @@ BITS: Final = {
 }
 _OWN_KINDS: Final = {
     "BOOL": "BOOL",
-    "INT4": "I8",
     "MXINT8": "I8",
     "INT48": "I64",
     "BF16": "BF16",
@@ -40,10 +38,16 @@ _OWN_KINDS: Final = {
     "FP6E3M2": "F6_E3M2",
     "FP4E2M1": "F4",
 }
-#: Element type -> its kind. INT4 and INT48, which no kind is, take the next larger integer.
-KINDS: Final = {
-    row: _OWN_KINDS.get(row.name, row.name.replace("FP", "F").replace("INT", "I")) for row in DTYPES
-}
+
+
+def _kind(row: DType) -> str:
+    if row.is_native:
+        return row.name.replace("FP", "F").replace("INT", "I")
+    return "I8" if row.is_in_bytes else "U8"
+
+
+#: Element type -> its kind. Integers that no kind is take the next larger one, other types their bits.
+KINDS: Final = {row: _OWN_KINDS.get(row.name) or _kind(row) for row in DTYPES}
 #: Most dimensions of an array that is read.
 _MOST_DIMENSIONS: Final = 64
 
@@ -111,12 +115,14 @@ def parse_json(text: bytes, where: str, offset: int) -> Any:
 
 def is_packed(row: DType, count: int) -> bool:
     """Return whether elements of a type are packed in a safetensors file, which has whole bytes only."""
-    return row.is_packed and row is not INT4 and row.bits * count % 8 == 0
+    return row.is_packed and not row.is_in_bytes and row.bits * count % 8 == 0
 
 
 def stored_kind(row: DType, count: int) -> str:
     """Return the kind as which so many elements of a type are stored in a safetensors file."""
-    return "U8" if row.is_packed and row is not INT4 and not is_packed(row, count) else KINDS[row]
+    return (
+        "U8" if row.is_packed and not row.is_in_bytes and not is_packed(row, count) else KINDS[row]
+    )
 
 
 def stored_bytes(constant: Constant, *, packed: bool) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import UnsupportedOperatorException
@@ -43,7 +44,6 @@ from tosa_convert.frontends.torch.signature import (
 from tosa_convert.frontends.torch.unlowered_report import THE_MODEL, NotLoweredError, Unlowered
 from tosa_convert.frontends.torch.walk import Walk
 from tosa_convert.graph.model import Graph
-from tosa_convert.records import NamedTuple, replace
 
 _OPEN: Final = "it has sizes that are not fixed"
 _NUMBER: Final = "it is a number that is not fixed, and programs take tensors only"

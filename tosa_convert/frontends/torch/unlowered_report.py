@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tosa_convert.frontends.process.request import NotLowered
 from tosa_convert.frontends.unlowered import advice
-from tosa_convert.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +35,6 @@ from tosa_convert.frontends.torch.table import MOVES, complex_rule_of, name_of, 
 from tosa_convert.frontends.torch.unlowered_report import Unlowered, arguments_of, locate, place
 from tosa_convert.frontends.unlowered import advice
 from tosa_convert.graph.model import Graph
-from tosa_convert.records import replace
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
 _MOST_FOLDED: Final = 1 << 20

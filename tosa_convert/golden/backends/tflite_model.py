@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -17,9 +18,9 @@ from tosa_convert.errors import Findings, fail
 from tosa_convert.frontends.tflite.read import DamagedError, TfliteFile, read_tflite
 from tosa_convert.golden.arrays.npz import Slot, slots
 from tosa_convert.golden.running.programs import input_slots, output_slots
+from tosa_convert.graph.dtypes import DTYPES, FLOATS
 from tosa_convert.graph.model import Block, Graph, Operator, name_in_location, quoted
 from tosa_convert.io.files import map_file
-from tosa_convert.records import dataclass, field
 
 #: Element types -> their codes in TFLite's schema.
 _TYPES: Final = {"FP32": 0, "INT32": 2, "INT64": 4, "BOOL": 6, "INT16": 7, "INT8": 9}
@@ -438,13 +439,10 @@ _MOVED: Final = frozenset(
 
 #: Element type of TFLite -> those that a program may have for it.
 _TENSOR_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
-    "float32": ("FP32",),
+    **{row.numpy_name: (row.name,) for row in DTYPES if row.is_native or row.is_in_bytes},
+    **{row.numpy_name: (row.name,) for row in FLOATS},
     "float64": ("FP32",),
-    "float16": ("FP16",),
-    "bfloat16": ("BF16",),
-    "bool": ("BOOL",),
-    "int4": ("INT4",),
-    **{f"{sign}int{bits}": (f"INT{bits}",) for bits in (8, 16, 32) for sign in ("", "u")},
+    **{f"uint{bits}": (f"INT{bits}",) for bits in (8, 16, 32)},
     **{f"{sign}int64": ("INT64", "INT32") for sign in ("", "u")},
 }
 _NOT_ITS_MODEL: Final = "it is not the model of this program"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from tosa_convert.golden.edges.values import INFINITE, NAN, codes_of, elements_o
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.graph.opset import table_of
-from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call
 
 # -- the terms of which sums, means and greatest elements are made, and changes of few of them -----

@@ -7,9 +7,11 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from tosa_convert.errors import Finding, Findings, TosaConvertError, fail
@@ -19,12 +21,10 @@ from tosa_convert.frontends.table import frontend, recognize
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import Shape, fits, load_npz
 from tosa_convert.golden.backends.process import files_of_python
-from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.model import quoted
 from tosa_convert.io import log
 from tosa_convert.io.files import map_file, open_regular, walk
 from tosa_convert.io.formats import MODEL_EXTENSIONS, is_saved_model
-from tosa_convert.records import dataclass, field
 
 #: Functions of a Python file that make a model.
 _PREFIX: Final = "make_"
@@ -195,13 +195,14 @@ def _of_file(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _factories(path: Path) -> list[str]:
-    """Find the functions of a Python file that make a model, in the order of the file."""
-    tree = ast.parse(path.read_bytes(), str(path))
-    return [
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and node.name.startswith(_PREFIX)
-    ]
+    """Find the functions of a Python file that make a model, or are assigned to such a name."""
+    names: list[str] = []
+    for node in ast.parse(path.read_bytes(), str(path)).body:
+        if isinstance(node, ast.FunctionDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign):
+            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return [name for name in names if name.startswith(_PREFIX)]
 
 
 def short_name(name: str) -> str:
@@ -233,7 +234,7 @@ _TYPES: Final[dict[int, Any]] = {
     11: np.float64,
     12: np.uint32,
     13: np.uint64,
-    16: dtype("BF16").numpy,
+    16: np.dtype(ml_dtypes.bfloat16),
     21: np.uint8,
     22: np.int8,
 }

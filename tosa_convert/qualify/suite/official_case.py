@@ -14,6 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +34,6 @@ from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.installation import install_command
 from tosa_convert.io.files import path_below, read_json
 from tosa_convert.process.child import describe_exit
-from tosa_convert.records import dataclass
 
 # --------------------------------------------------------------------------------------------------
 # the files of an official case: its descriptor, read and checked, and data that a library makes.
@@ -182,8 +182,8 @@ def generate_data(data_gen: dict[str, Any], name: str, slot: Slot) -> Array:
         return wide.reshape(-1).view(np.int64).reshape(slot.shape)
     if row.is_packed:
         codes = unpack(buffer, row.bits, count)
-        if row.name == "INT4":
-            return np.asarray(sign_extend(codes, 4).astype(row.numpy)).reshape(slot.shape)
+        if row.is_in_bytes:
+            return np.asarray(sign_extend(codes, row.bits).astype(row.numpy)).reshape(slot.shape)
         return codes.view(row.numpy).reshape(slot.shape)
     return buffer.view(row.numpy).reshape(slot.shape)
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Final
 
 from tosa_convert.graph.model import Graph
-from tosa_convert.records import dataclass, field
 from tosa_convert.views.structural_diff.dataflow import (
     ANY_OPERATOR,
     LEVELS,
@@ -413,7 +413,6 @@ class Program:
             self.regions.setdefault(region.name, index)
 
     def runs(self, region: int) -> Iterator[int]:
-        """Iterate over the regions that operators of a region run."""
         for flow in self.flows[region]:
             for operator in flow.operators:
                 if operator is not None:

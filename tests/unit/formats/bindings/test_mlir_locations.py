@@ -10,9 +10,6 @@ from unit.building import graph, op, tensor
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.bindings.modules import read, write
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.mlir.bytecode.encode import Encoder
-from tosa_convert.formats.mlir.names import unquote
-from tosa_convert.formats.mlir.write.region_body import LocationWriter
 from tosa_convert.graph import Graph
 from tosa_convert.io.options import DEFAULT_LIMITS, ReadOptions
 
@@ -77,46 +74,6 @@ def test_a_location_is_stored_as_mlir_prints_it(parse: Any, text: str) -> None:
     assert location_of(parse, text) == text
 
 
-@pytest.mark.parametrize("text", PLAIN)
-def test_a_stored_location_becomes_the_same_location_in_mlir(
-    bindings: Bindings, context: Any, text: str
-) -> None:
-    assert in_mlir(bindings, context, text) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "stored"),
-    [
-        ('loc("/home/me/f.mlir":2:8)', 'loc("f.mlir":2:8)'),
-        ('loc("dir/f.mlir":2:8)', 'loc("f.mlir":2:8)'),
-        (r'loc("C:\\dir\\f.mlir":2:8)', 'loc("f.mlir":2:8)'),
-        ('loc("/a/b"("/c/d.py":1:2))', 'loc("/a/b"("d.py":1:2))'),
-        ('loc(fused["/a/b", "/c/d.py":1:2])', 'loc(fused["/a/b", "d.py":1:2])'),
-        (
-            'loc(callsite("/a/b.py":1:2 at "/c/d.py":3:4))',
-            'loc(callsite("b.py":1:2 at "d.py":3:4))',
-        ),
-        ('loc("/c/d.py":1:2 to :9)', 'loc("d.py":1:2 to :9)'),
-        (r'loc("/a \22b\22/c \22d\22.py":1:2)', r'loc("c \22d\22.py":1:2)'),
-        (r'loc("/\C3\A9/\C3\A9.py":1:2)', r'loc("\C3\A9.py":1:2)'),
-        ('loc("/":1:2)', 'loc("/":1:2)'),
-        ('loc("dir/":1:2)', 'loc("dir/":1:2)'),
-    ],
-)
-def test_only_file_names_lose_their_folders(parse: Any, text: str, stored: str) -> None:
-    assert location_of(parse, text) == stored
-    assert location_of(parse, text, full_paths=True) == text
-
-
-@pytest.mark.parametrize("text", [t for t in PLAIN if t != "loc(unknown)"])
-def test_many_round_trips_change_nothing(bindings: Bindings, context: Any, text: str) -> None:
-    found = text
-    for _ in range(3):
-        module = write(with_location(found), bindings, context)
-        found = read(module).main.operators[0].location
-    assert found == text
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -169,14 +126,6 @@ def test_a_deeply_nested_location_becomes_a_name_and_is_restored(
         assert ('loc("loc(' in printed) == (depth > most)
 
 
-@pytest.mark.parametrize("depth", [500, 12])
-def test_locations_of_mlir_may_be_deep_and_large(parse: Any, depth: int) -> None:
-    text = '"f.mlir":1:2'
-    for _ in range(depth):
-        text = f'"n"({text})'
-    assert location_of(parse, f"loc({text})") == f"loc({text})"
-
-
 @pytest.mark.slow
 def test_a_location_whose_shared_parts_multiply_is_refused(parse: Any) -> None:
     aliases = "".join(f"#l{i} = loc(callsite(#l{i - 1} at #l{i - 1}))\n" for i in range(1, 30))
@@ -206,21 +155,6 @@ def test_a_name_that_only_begins_like_a_location_survives(
     assert location_of(parse, nested) == nested
 
 
-def test_strings_that_look_like_positions_are_not_cut(parse: Any) -> None:
-    text = r'loc(fused["a/b", ":1:2 x/y", "/c/d":3:4, "e/\22:5:6"])'
-    assert location_of(parse, text) == text.replace("/c/d", "d")
-
-
-def test_equal_texts_make_one_location() -> None:
-    encoder = Encoder()
-    writer = LocationWriter(encoder)
-    first = writer('loc("f":1:2)')
-    count = len(encoder.attributes.entries)
-    assert writer('loc("f":1:2)') == first != writer("")
-    assert writer("") == writer("loc(unknown)")
-    assert len(encoder.attributes.entries) == count
-
-
 def test_a_location_with_metadata_is_stored_as_text(
     parse: Any, bindings: Bindings, context: Any
 ) -> None:
@@ -229,19 +163,3 @@ def test_a_location_with_metadata_is_stored_as_text(
     assert stored == text
     module = write(with_location(stored), bindings, context)
     assert read(module).main.operators[0].location == text
-
-
-@pytest.mark.parametrize(
-    ("quoted", "expected"),
-    [
-        ('""', ""),
-        (r'"a\22b"', 'a"b'),
-        (r'"\\"', "\\"),
-        (r'"\\22"', "\\22"),
-        (r'"\C3\A9"', "é"),
-        (r'"\n\t\""', '\n\t"'),
-        (r'"\FF"', "\N{REPLACEMENT CHARACTER}"),
-    ],
-)
-def test_a_string_literal_is_unescaped_as_in_mlir(quoted: str, expected: str) -> None:
-    assert unquote(quoted) == expected

@@ -227,14 +227,6 @@ def test_these_cases_use_every_code_that_is_about_modules() -> None:
     assert about_modules <= used <= CODES.keys()
 
 
-def test_minus_8_in_an_int4_constant_is_refused_when_the_file_is_written(parse: Any) -> None:
-    from tosa_convert import export_tosa_func_to_flatbuffer
-
-    with pytest.raises(TosaConvertError) as caught:
-        export_tosa_func_to_flatbuffer(parse(REFUSED["INT4 of -8"][0]))
-    assert caught.value.code == "int4-minus-8"
-
-
 def test_invalid_modules_are_refused_before_they_are_read(bindings: Bindings) -> None:
     ir = bindings.ir
     with bindings.new_context(), ir.Location.file("m.mlir", 3, 5):
@@ -263,17 +255,6 @@ def test_an_operator_that_mlir_refuses_is_reported_by_its_path(
     assert "tosa.exp" in finding.message
 
 
-def test_an_operation_without_a_location_is_reported_by_its_name(bindings: Bindings) -> None:
-    text = (
-        'module {\n func.func @f() {\n "x.y"() : () -> () loc(unknown)\n return\n } loc(unknown)\n}'
-    )
-    context = bindings.new_context()
-    context.allow_unregistered_dialects = True
-    with pytest.raises(TosaConvertError) as caught:
-        read(bindings.ir.Module.parse(text, context))
-    assert [(f.code, f.where) for f in caught.value.findings] == [("foreign-operator", "'x.y'")]
-
-
 def test_an_undeclared_variable_is_refused_by_mlir_or_by_us(parse: Any, bindings: Bindings) -> None:
     text = function("%0 = tosa.variable_read @v : tensor<2xf32>\nreturn")
     try:
@@ -298,24 +279,3 @@ def test_an_attribute_that_changes_the_meaning_is_refused(bindings: Bindings) ->
         read(bindings.ir.Module.parse(text.replace("VALUE", "true"), context))
     assert caught.value.code == "unsupported-attribute"
     assert caught.value.findings[0].where == "-:2:6"
-
-
-def test_a_shape_constant_of_another_form_is_refused(bindings: Bindings) -> None:
-    ir = bindings.ir
-    context = bindings.new_context()
-    context.allow_unregistered_dialects = True
-    with context, ir.Location.file("m.mlir", 3, 5):
-        kind = ir.RankedTensorType.get([2], ir.IndexType.get())
-        values = ir.DenseResourceElementsAttr.get_from_buffer(bytes(16), "s", kind)
-        module = ir.Module.parse("func.func @f() {\n return\n}")
-        with ir.InsertionPoint.at_block_begin(
-            next(iter(module.body.operations)).regions[0].blocks[0]
-        ):
-            ir.Operation.create(
-                "tosa.const_shape",
-                results=[ir.Type.parse("!tosa.shape<2>")],
-                attributes={"values": values},
-            )
-        with pytest.raises(TosaConvertError) as caught:
-            read(module)
-    assert caught.value.code in ("malformed-mlir", "constant-form")

@@ -8,16 +8,12 @@ import pytest
 from unit.building import branching, counting, graph, op, region, tensor
 
 import tosa_convert as tc
-from tosa_convert.builder import Builder, Value
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.bindings.modules import read, write
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.flatbuffer.read import read as read_flatbuffer
-from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.mlir.write import function as writing
 from tosa_convert.formats.mlir.write.function import MAX_NESTING
 from tosa_convert.graph import Graph, compare, dtype, verify
-from tosa_convert.graph.model import SoftwareVersion
 from tosa_convert.io.formats import Format
 from tosa_convert.io.options import Names
 
@@ -41,65 +37,6 @@ def function(body: str) -> str:
 
 def names(found: Graph) -> list[str]:
     return [region.name for region in found.regions]
-
-
-def test_each_region_is_named_after_its_location(parse: Any) -> None:
-    found = read(parse(function(cond_if("r", "a"))))
-    assert verify(found) == []
-    assert names(found) == ["f", "-_L2_tosa.cond_if_then_region", "-_L2_tosa.cond_if_else_region"]
-    assert [region.blocks[0].name for region in found.regions[1:]] == [
-        "-_L2_tosa.cond_if_then_region_bb0",
-        "-_L2_tosa.cond_if_else_region_bb0",
-    ]
-    operator = found.main.operators[0]
-    assert operator.attributes == {"then_graph": names(found)[1], "else_graph": names(found)[2]}
-    assert found.regions[1].blocks[0].inputs == ["TosaInput_2"]
-    assert found.regions[1].blocks[0].outputs == ["TosaOutput_1"]
-    assert found.regions[2].blocks[0].outputs == ["TosaInput_3"]
-
-
-def test_regions_of_two_operators_on_one_line_get_different_names(parse: Any) -> None:
-    found = read(parse(function(cond_if("q", "a") + " " + cond_if("r", "q"))))
-    assert verify(found) == []
-    assert len(set(names(found))) == len(names(found)) == 5
-    first, second = found.main.operators
-    assert not set(first.attributes.values()) & set(second.attributes.values())
-
-
-def test_operators_without_a_line_are_numbered(parse: Any) -> None:
-    text = function(cond_if("q", "a") + " loc(unknown) " + cond_if("r", "q") + ' loc("n")')
-    assert names(read(parse(text)))[1:] == [
-        "0_tosa.cond_if_then_region",
-        "0_tosa.cond_if_else_region",
-        "1_tosa.cond_if_then_region",
-        "1_tosa.cond_if_else_region",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("file", "stem"),
-    [
-        ("dir/model.x.mlir", "model.x"),
-        ("model", "model"),
-        (".hidden", ".hidden"),
-        ("a\\\\b.py", None),
-    ],
-)
-def test_the_name_of_a_region_has_the_stem_of_the_file_without_folders(
-    parse: Any, file: str, stem: str | None
-) -> None:
-    text = function(cond_if("r", "a") + f' loc("{file}":7:1)')
-    found = names(read(parse(text)))[1]
-    if stem is not None:
-        assert found == f"{stem}_L7_tosa.cond_if_then_region"
-    assert "dir" not in found
-
-
-def test_a_function_may_have_the_name_that_a_region_would_get(parse: Any) -> None:
-    text = function(cond_if("r", "a")).replace("@f", '@"-_L2_tosa.cond_if_then_region"')
-    found = read(parse(text))
-    assert verify(found) == []
-    assert len(set(names(found))) == 3
 
 
 NESTED = function(
@@ -128,80 +65,6 @@ def test_regions_are_listed_depth_first(parse: Any) -> None:
         "-_L3_tosa.cond_if_then_region",
         "-_L3_tosa.cond_if_else_region",
     ]
-
-
-def test_a_loop_has_a_condition_and_a_body(parse: Any) -> None:
-    kind = "tensor<i32>"
-    text = (
-        f"func.func @f(%a: {kind}) -> {kind} {{\n"
-        f'%r = "tosa.while_loop"(%a) ({{ ^bb0(%x: {kind}): %1 = "tosa.greater"(%x, %x) : '
-        f'({kind}, {kind}) -> tensor<i1> "tosa.yield"(%1) : (tensor<i1>) -> () }}, '
-        f'{{ ^bb0(%x: {kind}): "tosa.yield"(%x) : ({kind}) -> () }}) : ({kind}) -> {kind}\n'
-        f"return %r : {kind}\n}}\n"
-    )
-    found = read(parse(text))
-    assert verify(found) == []
-    assert names(found)[1:] == [
-        "-_L2_tosa.while_loop_cond_region",
-        "-_L2_tosa.while_loop_body_region",
-    ]
-    assert found.main.operators[0].attributes == {
-        "cond_graph": names(found)[1],
-        "body_graph": names(found)[2],
-    }
-
-
-@pytest.mark.parametrize("text", [function(cond_if("r", "a")), NESTED])
-def test_control_flow_survives_the_round_trip_through_mlir(
-    parse: Any, bindings: Bindings, context: Any, text: str
-) -> None:
-    found = read(parse(text))
-    again = read(write(found, bindings, context))
-    assert compare(found, again, locations=True) is None
-    generated = read(write(found, bindings, context, names="generate"))
-    assert compare(found, generated, names=False) is None
-
-
-def test_names_of_a_file_survive_the_round_trip_through_mlir(
-    bindings: Bindings, context: Any
-) -> None:
-    made = branching()
-    again = read(write(made, bindings, context))
-    assert compare(made, again) is None
-    text = str(write(made, bindings, context, names="generate"))
-    assert '"then"' not in text
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["7 : i32", '"then"', "[]", "[7, 8]", "[{}, {}]", '[{name = 7}, {inputs = 7, outputs = "x"}]',
-     '[{name = "f"}, {name = "f"}]', '[{inputs = ["a", "a", "a"]}, {outputs = [1, 2]}]'],
-)  # fmt: skip
-def test_region_names_in_another_form_are_ignored(parse: Any, value: str) -> None:
-    text = function(cond_if("r", "a").replace("}) :", f"}}) {{tosa.regions = {value}}} :"))
-    found = read(parse(text))
-    assert verify(found) == []
-    assert len(found.regions) == 3
-
-
-def test_a_region_may_use_only_its_arguments(parse: Any) -> None:
-    inner = f'%t1 = "tosa.add"(%t, %a) : ({T}, {T}) -> {T} "tosa.yield"(%t1) : ({T}) -> ()'
-    with pytest.raises(TosaConvertError) as caught:
-        read(parse(function(cond_if("r", "a", then=inner))))
-    assert [finding.code for finding in caught.value.findings] == ["captured-value"]
-    assert "%arg1" in caught.value.findings[0].message
-
-
-def test_a_captured_value_has_its_name_in_the_text(parse: Any) -> None:
-    cube = "tensor<1x4x8xf32>"
-    two = f'%re, %im = "tosa.fft2d"(%x, %x) <{{inverse = false}}> : ({cube}, {cube}) -> ({cube}, {cube})'
-    inner = f'"tosa.exp"(%im) : ({cube}) -> {cube} "tosa.yield"(%t) : ({T}) -> ()'
-    text = function(f"{two} " + cond_if("r", "a", then=inner)).replace("(", f"(%x: {cube}, ", 1)
-    with pytest.raises(TosaConvertError) as caught:
-        read(parse(text))
-    assert (
-        "'tosa.exp' uses %output_imag from outside its region" in caught.value.findings[0].message
-    )
 
 
 def test_an_empty_region_is_refused_by_mlir_or_by_us(
@@ -233,12 +96,6 @@ def nested(depth: int, *, branches: int = 1) -> Graph:
         made.regions.append(region(f"{number}", "c x", "y", values(), [operator(number + 1)]))
     made.regions.append(region("end", "c x", "x", values(), []))
     return made
-
-
-def test_regions_may_be_nested_as_deep_as_tosa_allows(bindings: Bindings, context: Any) -> None:
-    made = nested(MAX_NESTING)
-    module = write(made, bindings, context, names="generate")
-    assert len(read(module).regions) == 2 * MAX_NESTING + 1
 
 
 @pytest.mark.parametrize("depth", [MAX_NESTING + 1, 5000])
@@ -286,43 +143,6 @@ def sharing() -> Graph:
     return made
 
 
-def test_a_region_that_several_operators_run_is_one_region_again(
-    bindings: Bindings, context: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    made = sharing()
-    module = write(made, bindings, context)
-    assert caplog.messages == [
-        "MLIR cannot share a region, so each operator that runs one of these has a copy: "
-        '"outer" (3 copies), "then" (6 copies)'
-    ]
-    again = read(module)
-    assert compare(made, again) is None
-    # Names are not generated for copies that are gone, so a second round trip is the same.
-    assert str(write(again, bindings, context)) == str(module)
-    generated = read(write(made, bindings, context, names="generate"))
-    assert len(generated.regions) == 11
-    assert compare(made, generated, names=False) is None
-
-
-def test_a_copy_that_a_pass_changed_remains(parse: Any, bindings: Bindings, context: Any) -> None:
-    made = sharing()
-    text = str(write(made, bindings, context))
-    changed = parse(text.replace("tosa.exp", "tosa.abs", 1))
-    found = read(changed)
-    assert verify(found) == []
-    assert names(found) == ["main", "outer", "then", "then_2", "outer_1", "then_1"]
-    kinds = {r.name: [o.spec.name for o in r.blocks[0].operators] for r in found.regions}
-    assert kinds["then"] == ["ABS"]
-    assert kinds["then_2"] == ["EXP"]
-    runs = [
-        [o.attributes[row.name] for o in r.blocks[0].operators for row in o.spec.regions]
-        for r in found.regions
-    ]
-    assert runs[0] == ["outer", "outer_1", "outer_1", "then_1"]
-    assert runs[1] == ["then", "then_2"]
-    assert runs[4] == ["then_2", "then_2"]
-
-
 @pytest.mark.parametrize("file_format", ["mlirbc", "mlir"])
 @pytest.mark.parametrize("names", ["retain", "generate"])
 def test_what_shares_regions_can_be_verified(
@@ -355,17 +175,6 @@ def test_a_region_that_no_operator_runs_is_omitted_with_a_warning(
     assert len(again.regions) == 3
     (message,) = caplog.messages
     assert 'omitted, because MLIR cannot hold them: "stray"' in message
-
-
-def test_a_variable_survives_the_round_trip_through_every_format(
-    bindings: Bindings, context: Any
-) -> None:
-    made = counting()
-    module = write(made, bindings, context)
-    again = read(module)
-    assert compare(made, again, names=False) is None
-    data = b"".join(plan(again, SoftwareVersion(1, 0, 0)).pieces())
-    assert compare(again, read_flatbuffer(data), locations=True) is None
 
 
 @pytest.mark.parametrize("misuse", ["operand", "output", "copy"])
@@ -414,29 +223,3 @@ def test_an_unranked_variable_is_refused_and_a_dynamic_one_is_not(
     again = read(write(made, bindings, context))
     assert again.main.tensors["v"].shape == (-1,)
     assert again.main.tensors["v"].dtype is dtype("INT32")
-
-
-@pytest.mark.parametrize("form", ["mlir", "mlirbc", "json", "tosa"])
-def test_a_block_lists_the_variables_that_it_uses_and_the_main_block_all(form: Format) -> None:
-    b = Builder()
-    x, condition = b.input("x", "fp32", (2,)), b.input("condition", "bool", ())
-    used, unused = (b.variable(name, "fp32", (2,), initial=1) for name in ("used", "unused"))
-
-    def then(inner: Builder, value: Value) -> Value:
-        inner.write(used, inner.add(inner.read(used), value))
-        return value
-
-    (y,) = b.cond_if(condition, [x], then, lambda inner, value: inner.negate(value))
-    b.output(b.add(y, b.read(unused)))
-    made = b.graph()
-    again = tc.load(tc.dumps(made, form))
-    assert compare(made, again, names=True, locations=True) is None
-    listed = [
-        {(t.variable_name, t.data is not None) for t in block.tensors.values() if t.variable}
-        for _, block in again.blocks()
-    ]
-    assert listed == [{("used", True), ("unused", True)}, {("used", True)}, set()]
-    # As tosa-opt does: the program is the same, but every block lists every variable.
-    everywhere = tc.load(tc.dumps(made, "mlir"), names="generate")
-    assert [sum(t.variable for t in b.tensors.values()) for _, b in everywhere.blocks()] == [2] * 3
-    assert compare(made, everywhere, names=False) is None

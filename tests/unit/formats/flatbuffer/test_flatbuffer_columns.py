@@ -12,17 +12,13 @@ import numpy as np
 import pytest
 from unit.both_readers import IN_COLUMNS
 from unit.building import PRODUCER, graph, op, region, shape, tensor
-from unit.flatbuffer_by_hand import BY_HAND
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.flatbuffer import read
 from tosa_convert.formats.flatbuffer import read as reading
 from tosa_convert.formats.flatbuffer.columns import Columns
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.wire.layout import TABLES
-from tosa_convert.graph import Graph, ShapeValue, Tensor, dtype
-from tosa_convert.graph.lazy_numpy import FEW
-from tosa_convert.io.options import Limits
+from tosa_convert.graph import Graph, ShapeValue, Tensor
 
 NAMES = tuple(field.name for field in TABLES["TosaTensor"].fields)
 
@@ -36,18 +32,6 @@ def columns_of(data: bytes) -> Columns:
 
 
 # -- memory -------------------------------------------------------------------------------------
-
-
-def test_all_of_the_budget_can_be_used_and_no_more() -> None:
-    columns = Columns(
-        memoryview(bytes(10)), Limits(flatbuffer_memory=5, flatbuffer_memory_per_byte=2)
-    )
-    columns.charge(20, "what")
-    columns.charge(5, "what")
-    columns.charge(-3, "what")
-    columns.charge(3, "what")
-    with pytest.raises(TosaConvertError, match="a file of 10 bytes describes more than it could"):
-        columns.charge(1, "what")
 
 
 def used(data: bytes) -> int:
@@ -138,62 +122,6 @@ def test_each_object_is_charged_what_it_takes(kind: str) -> None:
     assert used(encode(make(21))) - used(encode(make(20))) == expected
 
 
-def test_strings_are_charged_alike_together_and_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for names in ("abc", "äöü", ("x" * 500, "y")):
-        data = encode(graph("", "", [tensor(name) for name in names], []))
-        together = used(data)
-        with monkeypatch.context() as patched:
-            patched.setattr(Columns, "all_at_once", lambda *_: None)
-            assert used(data) == together
-
-
-def test_data_after_the_file_is_charged_when_it_is_used_more_often_than_it_is_long() -> None:
-    outside = pytest.importorskip("unit.outside_flatbuffer", reason="flatbuffers is not installed")
-
-    def data(count: int) -> bytes:
-        row = {"type": dtype("INT8").code, "shape": (1000,), "offset": 8, "size": 1000}
-        rows = [{"name": f"{index:04}", **row} for index in range(count)]
-        version = {"_major": 1, "_minor": 0, "_patch": 0, "_draft": False}
-        block = {"name": "main", "tensors": rows}
-        made: bytes = outside.write(
-            {"version": version, "regions": [{"name": "main", "blocks": [block]}]}
-        )
-        return made + bytes(4000 - len(made))
-
-    costs = [used(data(count)) for count in range(3, 7)]
-    once, more = costs[1] - costs[0], costs[2] - costs[1]
-    assert (more - once, costs[3] - costs[2]) == (1000, more)
-
-
-def test_a_reader_of_few_tables_counts_what_it_reads() -> None:
-    """The file by hand: 5 tables, 5 elements, 2 strings and a number; 13 bytes of strings."""
-    reader = read._ReaderOfFew(memoryview(BY_HAND))
-    parts, size = reader.parts_left, reader.bytes_left
-    assert (parts, size) == (FEW * 20, len(BY_HAND))
-    reader.graph()
-    assert (parts - reader.parts_left, size - reader.bytes_left) == (13, 13)
-    for left, is_enough in (((13, 13), True), ((12, 13), False), ((13, 12), False)):
-        reader = read._ReaderOfFew(memoryview(BY_HAND))
-        reader.parts_left, reader.bytes_left = left
-        if is_enough:
-            reader.graph()
-            continue
-        with pytest.raises(read._UnusualError):
-            reader.graph()
-
-
-@pytest.mark.parametrize("out_of_line", [False, True])
-def test_a_reader_of_few_tables_counts_data(out_of_line: bool) -> None:
-    def left(count: int) -> tuple[int, int]:
-        made = graph("", "", [tensor("w", "INT8", (count,), bytes(count))], [])
-        reader = read._ReaderOfFew(memoryview(encode(made, out_of_line=out_of_line)))
-        reader.graph()
-        return reader.parts_left, reader.size - reader.bytes_left
-
-    (parts, size), (more_parts, more_size) = left(1), left(101)
-    assert (parts - more_parts, more_size - size) == (0, 100)
-
-
 # -- columns and their parts ----------------------------------------------------------------------
 
 
@@ -228,73 +156,3 @@ def test_many_vtables_are_checked_as_each_of_them_alone() -> None:
             assert outcome(together, columns, at) == alone
             found.append(isinstance(alone, list))
     assert 40 < sum(found) < len(found) - 200
-
-
-def test_a_field_may_be_the_last_bytes_of_its_table() -> None:
-    """`type` of a tensor has 4 bytes, and `variable` 1."""
-    for field, width in (("type", 4), ("variable", 1)):
-        slot = 4 + 2 * TABLES["TosaTensor"][field].slot
-        for distance, is_inside in ((4, True), (20 - width, True), (21 - width, False), (3, False)):
-            words = [0] * 20
-            words[0], words[1], words[slot // 2] = slot + 2, 20, distance
-            columns = columns_of(struct.pack("<20H", *words))
-            found = outcome(one_by_one, columns, 0, (field,))
-            assert (found == [[20, distance]]) is is_inside
-            # A vtable that ends before the slot does not have the field.
-            columns = columns_of(struct.pack("<20H", slot, *words[1:]))
-            assert columns.vtable("TosaTensor", (field,), 0) == [20, 0]
-
-
-@pytest.mark.parametrize(
-    ("positions", "where"),
-    [
-        ((0, 4, 12), None),
-        ((0, 13, 4), 13),
-        ((0, 4, 16), 16),
-        ((0, -4, 16), -4),
-        ((2, 16), 16),  # outside comes first
-        ((12, 2), 2),  # where the last number begins is inside
-        ((0, 2, 1), 2),
-        ((), None),
-    ],
-)
-def test_positions_outside_and_between_are_named(
-    positions: tuple[int, ...], where: int | None
-) -> None:
-    data = struct.pack("<4I", 1, 2, 3, 2**32 - 1)
-    columns, places = columns_of(data), np.array(positions, np.int64)
-    if where is None:
-        found = columns.values("<u4", places, "it")
-        assert found.tolist() == [struct.unpack_from("<I", data, at)[0] for at in positions]
-        return
-    with pytest.raises(TosaConvertError) as caught:
-        columns.values("<u4", places, "it")
-    assert caught.value.findings[0].where == f"byte {where}"
-    is_outside = not 0 <= where <= 12
-    assert ("outside" in str(caught.value)) is is_outside
-
-
-def test_long_numbers_are_cut_to_those_with_a_sign() -> None:
-    numbers = (0, 2**63 - 1, 2**63, 2**64 - 1)
-    found = columns_of(struct.pack("<4Q", *numbers)).values("<u8", np.arange(0, 32, 8), "it")
-    assert found.tolist() == [0, 2**63 - 1, 2**63 - 1, 2**63 - 1]
-
-
-@pytest.mark.parametrize(
-    ("method", "more", "elements", "expected"),
-    [
-        ("copies_of", (), b"abc", b"abc"),
-        ("bytes_of", (), b"abc", b"abc"),
-        ("int_lists", (4,), struct.pack("<3i", -1, 7, 2**31 - 1), (-1, 7, 2**31 - 1)),
-        ("int_lists", (2,), struct.pack("<3h", -1, 7, 2**15 - 1), (-1, 7, 2**15 - 1)),
-        ("strings", (), b"abc\0", "abc"),
-    ],
-)
-def test_a_vector_may_end_with_the_file(
-    method: str, more: tuple[int, ...], elements: bytes, expected: object
-) -> None:
-    data = struct.pack("<II", 4, 3) + elements
-    place = np.zeros(1, np.int64)
-    assert list(getattr(columns_of(data), method)(place, "it", *more)) == [expected]
-    with pytest.raises(TosaConvertError):
-        list(getattr(columns_of(data[:-1]), method)(place, "it", *more))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 import pytest
@@ -226,14 +225,6 @@ def test_a_damaged_file_is_refused_with_the_byte(name: str) -> None:
     assert finding.hint
 
 
-def test_the_path_precedes_the_byte() -> None:
-    damaged = file()
-    damage_identifier(damaged)
-    with pytest.raises(TosaConvertError) as caught:
-        read(bytes(damaged), "dir/m.tosa")
-    assert str(caught.value).startswith("dir/m.tosa: byte 4: error: the identifier")
-
-
 @pytest.mark.parametrize("size", range(8))
 def test_a_file_that_ends_within_its_header_is_refused(size: int) -> None:
     assert refusal(bytes(file()[:size])).findings[0].where == f"byte {size}"
@@ -264,18 +255,6 @@ def test_any_changed_byte_gives_a_graph_or_an_expected_error(change: int) -> Non
         assert all(finding.message for finding in findings)
     # Texts, numbers and padding may be anything.
     assert accepted
-
-
-def test_the_buffer_need_not_be_aligned() -> None:
-    data = bytes(file(zoo))
-    shifted = memoryview(b"\0" + data)[1:]
-    assert verify(read(shifted)) == []
-
-
-def test_trailing_bytes_and_any_kind_of_buffer_are_accepted() -> None:
-    data = bytes(file(zoo))
-    for buffer in (data + bytes(5), bytearray(data), memoryview(data)):
-        assert verify(read(buffer)) == []
 
 
 # -- fast paths ---------------------------------------------------------------------------------
@@ -321,23 +300,6 @@ def both_ways(
     return results
 
 
-@pytest.mark.parametrize("is_small", [True, False])
-def test_a_vtable_may_be_the_last_bytes_of_a_file(
-    is_small: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not is_small:
-        monkeypatch.setattr("tosa_convert.formats.flatbuffer.read.read_few", lambda _: None)
-    data = bytearray(bytes(file()))
-    (root,) = struct.unpack_from("<I", data)
-    vtable = root - struct.unpack_from("<i", data, root)[0]
-    (size,) = struct.unpack_from("<H", data, vtable)
-    struct.pack_into("<i", data, root, root - len(data))
-    moved = bytes(data) + bytes(data[vtable : vtable + size])
-    assert read(moved).main.outputs == read(bytes(file())).main.outputs
-    with pytest.raises(TosaConvertError, match="vtable"):
-        read(moved[:-2])
-
-
 def test_many_vtables_are_read_as_each_of_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     data = many_vtables()
     fast, slow = both_ways(monkeypatch, "_FEW", 0, 10_000, data)
@@ -369,18 +331,6 @@ def test_strings_are_read_alike_together_and_one_by_one(monkeypatch: pytest.Monk
     quick, slow = both_ways(monkeypatch, "all_at_once", fast, slowly, bytes(damaged))
     assert quick == slow
     assert "is not UTF-8" in quick
-
-
-def test_columns_of_one_position_are_read_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(_: object) -> bool:
-        return False
-
-    fast = columns._is_constant
-    for make in (example, branching, zoo):
-        data = bytes(file(make))
-        quick, slow = both_ways(monkeypatch, "_is_constant", fast, never, data)
-        assert quick == slow
-        assert "malformed" not in quick
 
 
 def chain_of_three() -> Graph:

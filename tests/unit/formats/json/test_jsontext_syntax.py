@@ -13,7 +13,6 @@ from unit.json_text import OPERATOR, TENSOR, base, refused, respelled
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.json import values
 from tosa_convert.formats.json.read import read
-from tosa_convert.io.options import Limits
 
 
 @pytest.mark.parametrize(
@@ -78,13 +77,6 @@ def test_a_malformed_list_of_bytes_is_refused(form: str, before: int) -> None:
     start = "[" + "1, " * before
     raw = respelled('"data": [1, 2]', f'"data": {start}{form[1:]}')
     assert refused(raw).code == "malformed-json"
-
-
-@pytest.mark.parametrize("form", ["[1 /*a,*/, 2]", "[1, 2,]", "[\n1 ,\r\n2\t]", "[//[\n1,2]"])
-def test_a_list_of_bytes_may_have_comments_and_white_space(form: str) -> None:
-    found = read(respelled('"data": [1, 2]', f'"data": {form}')).main.tensors["a"].data
-    assert found is not None
-    assert bytes(found.buffer) == b"\1\2"
 
 
 @given(
@@ -157,27 +149,3 @@ def test_a_finding_shows_its_line_with_a_caret() -> None:
     assert line[len(caret) - 1 :].startswith("-}")
     assert len(line) <= 100
     assert f"\n    {line}\n    {caret}" in str(refused(raw))
-
-
-def nested(depth: int) -> bytes:
-    """Return a program with lists `depth` levels deep in a field that is read late."""
-    return respelled('"op": "REVERSE", "attribute_type": "ReverseAttribute", "attribute": {"axis": 1}',
-                   '"attribute": ' + "[" * (depth - 7) + "]" * (depth - 7) +
-                   ', "op": "REVERSE", "attribute_type": "ReverseAttribute"')  # fmt: skip
-
-
-def test_nesting_is_limited_by_the_limit() -> None:
-    raw = json.dumps(base()).encode()
-    for depth in (1, 5, 7):
-        with pytest.raises(TosaConvertError, match=f"nested deeper than {depth}"):
-            read(raw, limits=Limits(json_depth=depth))
-    read(raw, limits=Limits(json_depth=8))
-
-
-@pytest.mark.parametrize("depth", [20, 64, 100])
-def test_values_that_are_skipped_count_towards_the_limit(depth: int) -> None:
-    with pytest.raises(TosaConvertError, match=f"nested deeper than {depth}"):
-        read(nested(depth + 1), limits=Limits(json_depth=depth))
-    with pytest.raises(TosaConvertError) as caught:
-        read(nested(depth), limits=Limits(json_depth=depth))
-    assert "nested" not in str(caught.value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.mlir.bytecode.cursor import Cursor, Varints, encode_varint, to_zigzag
+from tosa_convert.formats.mlir.bytecode.cursor import Varints, encode_varint
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
-from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER
+from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS
 from tosa_convert.formats.mlir.bytecode.operation_columns import (
     encode_together,
     integers_of,
@@ -25,9 +24,8 @@ from tosa_convert.formats.mlir.names import Namer, result_names
 from tosa_convert.formats.mlir.types import AttributeWriter, TypeWriter
 from tosa_convert.formats.mlir.write.location_columns import encode_plain
 from tosa_convert.formats.mlir.write.region_body import LocationWriter
-from tosa_convert.graph.dtypes import DTYPES, dtype
-from tosa_convert.graph.model import Tensor
-from tosa_convert.graph.opset import AttributeSpec, operator
+from tosa_convert.graph.dtypes import dtype
+from tosa_convert.graph.opset import operator
 
 Make = Callable[[Encoder], bytes]
 
@@ -63,22 +61,6 @@ def parsed(bindings: Bindings, context: Any, text: str) -> Any:
 # -- numbers ------------------------------------------------------------------------------------
 
 
-def number_of(encoded: bytes) -> int:
-    cursor = Cursor(encoded, 0, len(encoded))
-    found = cursor.varint("a number")
-    assert cursor.at == len(encoded)
-    return found
-
-
-EDGES = sorted(
-    {max(0, (1 << bits) + off) for bits in range(64) for off in (-1, 0, 1)} | {2**64 - 1}
-)
-
-
-def test_every_encoded_number_is_decoded_again() -> None:
-    assert [number_of(encode_varint(number)) for number in EDGES] == EDGES
-
-
 def test_varints_encoded_together_equal_others() -> None:
     for limit in (0, 1, 127, 128, 129, 20_000):
         numbers = Varints(limit)
@@ -99,64 +81,12 @@ def test_numbers_joined_together_equal_others(numbers: list[int]) -> None:
     assert (again[1] == widths).all()
 
 
-def test_zigzag_keeps_small_numbers_of_both_signs_small() -> None:
-    assert [to_zigzag(number) for number in (0, -1, 1, -2, 2)] == [0, 1, 2, 3, 4]
-    assert to_zigzag(-(2**63)) == to_zigzag(2**63) == 2**64 - 1
-    assert to_zigzag(2**64 - 5) == to_zigzag(-5)
-
-
 def test_generated_names_equal_those_of_the_namer() -> None:
     namer, found = Namer(), result_names()
     assert all(next(found) == namer.result() for _ in range(12_345))
 
 
 # -- attributes ---------------------------------------------------------------------------------
-
-STRINGS: list[str | bytes] = [
-    "",
-    "a b",
-    'q"q\\',
-    "é😀",
-    "line\n",
-    "nul\0inside",
-    b"\xff\xfe\0",
-    b"",
-]
-
-
-@pytest.mark.parametrize("value", STRINGS, ids=repr)
-def test_strings_survive(bindings: Bindings, context: Any, value: str | bytes) -> None:
-    found = read_back(bindings, context, lambda encoder: encoder.string_attribute(value))
-    raw = value.encode() if isinstance(value, str) else value
-    assert found == bindings.ir.StringAttr.get(raw, context)
-    assert found.value_bytes == raw
-
-
-def test_a_string_of_megabytes_survives(bindings: Bindings, context: Any) -> None:
-    text = "x" * (1 << 22)
-    found = read_back(bindings, context, lambda encoder: encoder.string_attribute(text))
-    assert found.value == text
-
-
-def test_equal_entries_are_added_once_and_differ_from_text() -> None:
-    encoder = Encoder()
-    assert encoder.string_attribute("a") == encoder.string_attribute(b"a")
-    assert encoder.dictionary([("a", encoder.unknown)]) == encoder.dictionary(
-        {"a": encoder.unknown}.items()
-    )
-    raw = encoder.attributes(b"#tosa.x\0")
-    assert encoder.attributes.text("#tosa.x") != raw
-    assert encoder.attributes.text("#tosa.x") == encoder.attributes.text("#tosa.x")
-
-
-def test_arrays_and_dictionaries_survive(bindings: Bindings, context: Any) -> None:
-    def make(encoder: Encoder) -> bytes:
-        string = encoder.string_attribute
-        inner = encoder.dictionary([("z", string("1")), ("a", string("2")), ("a.b", string("3"))])
-        return encoder.array([inner, encoder.array([]), encoder.dictionary([])])
-
-    expected = parsed(bindings, context, '[{a = "2", a.b = "3", z = "1"}, [], {}]')
-    assert read_back(bindings, context, make) == expected
 
 
 def attribute(name: str, row: str, value: Any, element: str = "") -> Make:
@@ -207,120 +137,10 @@ def test_attributes_of_operators_survive(bindings: Bindings, context: Any, text:
     assert found == parsed(bindings, context, text)
 
 
-def test_every_member_of_every_enum_survives(bindings: Bindings, context: Any) -> None:
-    rows: list[tuple[str, AttributeSpec]] = []
-    for name in ("ARGMAX", "RESIZE", "RESCALE", "CAST_TO_BLOCK_SCALED"):
-        rows += [(name, row) for row in operator(name).attributes if row.enum is not None]
-    assert len(rows) == 4
-    for name, row in rows:
-        assert row.enum is not None
-        found = [
-            str(read_back(bindings, context, attribute(name, row.name, value)))
-            for value in row.enum
-        ]
-        assert len(set(found)) == len(row.enum)
-        assert all(text.startswith("#tosa.") for text in found)
-
-
-def test_the_comparison_of_attributes_notices_a_difference(
-    bindings: Bindings, context: Any
-) -> None:
-    def wrong(encoder: Encoder) -> bytes:
-        # As if the number had been cut where it is read with its sign.
-        kind = TypeWriter(encoder).builtin("i32")
-        return encoder.attributes(encode_varint(INTEGER) + kind + encode_varint(1))
-
-    assert read_back(bindings, context, wrong) != parsed(bindings, context, "1 : i32")
-
-
 # -- types --------------------------------------------------------------------------------------
-
-SHAPES: list[tuple[int, ...] | None] = [None, (), (1,), (-1, 3), (0, 2), (2**31 - 1,), (2,) * 64]
-
-
-@pytest.mark.parametrize("row", DTYPES, ids=str)
-@pytest.mark.parametrize("sizes", SHAPES, ids=lambda sizes: str(sizes)[:12])
-def test_tensor_types_survive(bindings: Bindings, context: Any, row: Any, sizes: Any) -> None:
-    def make(encoder: Encoder) -> bytes:
-        types = TypeWriter(encoder)
-        kind = types.tensor(Tensor("x", row, sizes))
-        assert types.tensor(Tensor("y", row, sizes)) == kind
-        return AttributeWriter(encoder, types).type(kind)
-
-    text = "*x" if sizes is None else "".join("?x" if size < 0 else f"{size}x" for size in sizes)
-    assert str(read_back(bindings, context, make)) == f"tensor<{text}{row.mlir}>"
-
-
-def test_shape_and_function_types_survive(bindings: Bindings, context: Any) -> None:
-    def make(encoder: Encoder) -> bytes:
-        types = TypeWriter(encoder)
-        kinds = [types.shape(0), types.builtin("index"), types.shape(6)]
-        inner = types.function(kinds, kinds[:2])
-        return AttributeWriter(encoder, types).type(types.function([], [inner]))
-
-    expected = "() -> ((!tosa.shape<0>, index, !tosa.shape<6>) -> (!tosa.shape<0>, index))"
-    assert str(read_back(bindings, context, make)) == expected
 
 
 # -- data ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("element", "count", "raw", "text"),
-    [
-        ("i8", 3, b"\x01\x02\xff", "dense<[1, 2, -1]> : tensor<3xi8>"),
-        ("i8", 3, b"\x07", "dense<7> : tensor<3xi8>"),
-        ("i4", 3, b"\x01\x02\x0d", "dense<[1, 2, -3]> : tensor<3xi4>"),
-        ("i48", 2, b"\xfb" + b"\xff" * 5 + b"\x01" + bytes(5), "dense<[-5, 1]> : tensor<2xi48>"),
-        ("i1", 3, b"\x05", "dense<[true, false, true]> : tensor<3xi1>"),
-        ("i1", 9, b"\x01\x01", "dense<[true, false, false, false, false, false, false, false, true]>"
-         " : tensor<9xi1>"),
-        ("i1", 3, b"\xff", "dense<true> : tensor<3xi1>"),
-        ("i1", 1, b"\0", "dense<false> : tensor<1xi1>"),
-        ("index", 2, (8).to_bytes(8, "little") + b"\xff" * 8, "dense<[8, -1]> : tensor<2xindex>"),
-        ("index", 0, b"", "dense<> : tensor<0xindex>"),
-        ("f16", 2, b"\x00\x3c\x00\xbc", "dense<[1.0, -1.0]> : tensor<2xf16>"),
-    ],
-)  # fmt: skip
-def test_dense_data_survives(
-    bindings: Bindings, context: Any, element: str, count: int, raw: bytes, text: str
-) -> None:
-    def make(encoder: Encoder) -> bytes:
-        types = TypeWriter(encoder)
-        return encoder.dense(types.ranked((count,), types.builtin(element)), raw)
-
-    assert read_back(bindings, context, make) == parsed(bindings, context, text)
-
-
-def test_large_data_among_other_entries_survives(bindings: Bindings, context: Any) -> None:
-    random_ = random.Random(7)
-    raws = [random_.randbytes(size) for size in (10, 100_000, 20, 4096, 4097, 70_000)]
-
-    def make(encoder: Encoder) -> bytes:
-        types = TypeWriter(encoder)
-        element = types.builtin("i8")
-        found = []
-        for raw in raws:
-            found.append(encoder.dense(types.ranked((len(raw),), element), memoryview(raw)))
-            found.append(encoder.string_attribute(f"behind {len(raw)}"))
-        return encoder.array(found)
-
-    found = list(read_back(bindings, context, make))
-    assert [attribute.value for attribute in found[1::2]] == [f"behind {len(raw)}" for raw in raws]
-    assert [np.array(dense).tobytes() for dense in found[::2]] == raws
-
-
-def test_a_resource_without_data_keeps_its_type(bindings: Bindings, context: Any) -> None:
-    def make(encoder: Encoder) -> bytes:
-        types = TypeWriter(encoder)
-        type_ = types.ranked((2, 3), types.builtin("f32"))
-        return encoder.resource(type_, encoder.add_resource("tosa_convert"))
-
-    # Over and over in one context: a name that is taken is no matter.
-    for _ in range(3):
-        found = read_back(bindings, context, make)
-        assert str(found.type) == "tensor<2x3xf32>"
-        assert str(found).startswith("dense_resource<tosa_convert")
 
 
 # -- locations ----------------------------------------------------------------------------------

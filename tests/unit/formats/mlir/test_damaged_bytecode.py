@@ -55,10 +55,6 @@ def string(text: bytes) -> int:
     return next(n for n in range(BYTECODE.attribute_count) if BYTECODE.attribute(n) == text)
 
 
-def test_the_program_is_read() -> None:
-    assert not tc.compare(tc.load(FILE), tc.load(TEXT.encode()))
-
-
 @pytest.mark.parametrize(
     ("kind", "place", "byte", "message"),
     [

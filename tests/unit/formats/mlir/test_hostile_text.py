@@ -79,10 +79,6 @@ def test_findings_of_what_is_not_read_do_not_refuse_a_text(text: str, func: str 
     assert read.main.operators == []
 
 
-def test_a_name_that_is_not_unicode_is_that_of_no_function() -> None:
-    assert refusal(of_function("@f", ""), "\ud800")[0].code == "unknown-function"
-
-
 HEAD = "func.func @f(%x: tensor<2xf32>) {\n"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-import numpy as np
 import pytest
 
 import tosa_convert as tc
@@ -50,34 +49,6 @@ def region(graph: Graph, op: Operator, name: str) -> Block:
     return found
 
 
-ADD = f"%next = tosa.add %i, %step : ({S}, {S}) -> {S}"
-
-
-def test_a_loop_passes_a_value_through_and_copies_a_constant() -> None:
-    graph = load(loop(ADD))
-    assert tc.validate(graph) == []
-    op = control_flow(graph)
-    assert len(op.inputs) == len(op.outputs) == 2
-    assert op.inputs[1] == graph.main.inputs[1]
-    assert graph.main.outputs == [op.outputs[0]]
-    condition, body = region(graph, op, "cond_graph"), region(graph, op, "body_graph")
-    assert len(condition.inputs) == len(body.inputs) == len(body.outputs) == 2
-    assert body.outputs[1] == body.inputs[1]
-    (constant,) = [t for t in condition.tensors.values() if t.data is not None]
-    (original,) = [t for t in graph.main.tensors.values() if t.data is not None]
-    assert constant.data is original.data
-    assert condition.operators[0].outputs == (constant.name,)
-
-
-@pytest.mark.usefixtures("refmodel")
-def test_the_loop_computes_what_mlir_means() -> None:
-    graph = load(loop(ADD))
-    names = graph.main.inputs
-    arrays = [np.int32(1), np.int32(4), np.bool_(True)]
-    found = tc.run(graph, {name: np.array(a) for name, a in zip(names, arrays, strict=True)})
-    assert [array.tolist() for array in found.outputs.values()] == [13]
-
-
 NESTED = f"""
     %next = tosa.cond_if %c (%j = %i) : tensor<i1> ({S}) -> {S} {{
     ^bb0(%j: {S}):
@@ -90,31 +61,6 @@ NESTED = f"""
     }}"""
 
 
-@pytest.mark.usefixtures("refmodel")
-@pytest.mark.parametrize(("flag", "expected"), [(True, 13), (False, 11)])
-def test_a_value_passes_through_all_regions_around_its_use(flag: bool, expected: int) -> None:
-    graph = load(loop(NESTED))
-    assert tc.validate(graph) == []
-    op = control_flow(graph)
-    body = region(graph, op, "body_graph")
-    # %step and %c go through the loop; %step and %i into the branches, and %limit is copied.
-    assert len(op.inputs) == 3
-    (inner,) = [o for o in body.operators if o.spec is operator("COND_IF")]
-    assert len(inner.inputs) == 4
-    arrays = [np.int32(1), np.int32(4), np.bool_(flag)]
-    names = graph.main.inputs
-    found = tc.run(graph, {name: np.array(a) for name, a in zip(names, arrays, strict=True)})
-    assert [array.tolist() for array in found.outputs.values()] == [expected]
-
-
-def test_a_value_that_only_a_yield_uses_is_passed_in() -> None:
-    text = loop("").replace("tosa.yield %next", "tosa.yield %step")
-    graph = load(text)
-    assert tc.validate(graph) == []
-    body = region(graph, control_flow(graph), "body_graph")
-    assert body.outputs == [body.inputs[1], body.inputs[1]]
-
-
 def test_all_formats_of_mlir_are_read_alike() -> None:
     from torch_mlir import ir
 
@@ -125,15 +71,6 @@ def test_all_formats_of_mlir_are_read_alike() -> None:
     assert tc.export_tosa_func_to_flatbuffer(module, pass_captured=True) == tc.dumps(graph, "tosa")
 
 
-def test_a_name_that_the_module_carries_stays_with_its_value() -> None:
-    carried = ADD.replace(" : ", ' {tosa.tensor_name = "TosaInput_1_captured"} : ', 1)
-    graph = load(loop(carried))
-    assert tc.validate(graph) == []
-    body = region(graph, control_flow(graph), "body_graph")
-    assert body.outputs[0] == "TosaInput_1_captured"
-    assert body.inputs[1] == "TosaInput_1_captured_1"
-
-
 def test_what_is_passed_and_copied_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         load(loop(NESTED))
@@ -142,20 +79,6 @@ def test_what_is_passed_and_copied_is_logged(caplog: pytest.LogCaptureFixture) -
         "TosaInput_2, TosaInput_1, TosaInput_4",
         "copied 1 captured constant into the regions that use them: layer_0",
     ]
-
-
-def test_without_captured_values_the_option_changes_nothing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    text = f"func.func @f(%x: {T}) -> {T} {{ %r = tosa.abs %x : ({T}) -> {T} return %r : {T} }}"
-    assert tc.dumps(load(text)) == tc.dumps(tc.load(text.encode()))
-    assert not caplog.records
-
-
-def test_captured_values_are_refused_by_default_and_the_hint_names_the_option() -> None:
-    with pytest.raises(TosaConvertError, match="--pass-captured") as caught:
-        tc.load(loop(ADD).encode())
-    assert {finding.code for finding in caught.value.findings} == {"captured-value"}
 
 
 SHAPES = f"""

@@ -10,14 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from unit.building import branching, counting, example, graph, op, region, shape, tensor
+from unit.building import branching, counting, graph, op, region, shape, tensor
 
-import tosa_convert as tc
-from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.sections import sections_in_pieces
 from tosa_convert.formats.mlir.text.print.module import write
 from tosa_convert.formats.mlir.text.print.names import LocationAliases
-from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.graph import Graph, Operator, OperatorSpec, ShapeValue, Tensor, dtype
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec
 from tosa_convert.io.options import WriteOptions
@@ -105,105 +101,11 @@ def write_golden() -> None:
     GOLDEN.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
 
 
-@pytest.mark.parametrize("spec", OPERATORS, ids=str)
-def test_an_operator_is_printed_in_both_forms(spec: OperatorSpec) -> None:
-    assert operator_lines(spec) == golden()[spec.name]
-
-
 def test_every_operator_has_its_lines_and_no_other_name_has() -> None:
     assert list(golden()) == [spec.name for spec in OPERATORS]
 
 
 # -- modules and functions --------------------------------------------------------------------------
-
-EXAMPLE: Final = """\
-module attributes {tosa.description = "TOSA FBS Converted", tosa.fbs_version = "1.0.0"} {
-  func.func @main(%arg0: tensor<2x3xf32> {tosa.tensor_name = "x"}) -> (tensor<3xf32> {tosa.tensor_name = "y"}) {
-    %0 = "tosa.const"() <{values = dense<[[0.000000e+00, 1.000000e+00, 2.000000e+00], [3.000000e+00, 4.000000e+00, 5.000000e+00]]> : tensor<2x3xf32>}> {tosa.tensor_name = "w"} : () -> tensor<2x3xf32>
-    %1 = tosa.add %arg0, %0 {tosa.tensor_name = "s"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-    %2 = tosa.reduce_sum %1 {axis = 0 : i32, tosa.tensor_name = "m"} : (tensor<2x3xf32>) -> tensor<1x3xf32>
-    %3 = tosa.const_shape  {tosa.tensor_name = "to", values = dense<3> : tensor<1xindex>} : () -> !tosa.shape<1>
-    %4 = tosa.reshape %2, %3 : (tensor<1x3xf32>, !tosa.shape<1>) -> tensor<3xf32>
-    return %4 : tensor<3xf32>
-  }
-}
-
-"""  # noqa: E501
-
-
-def test_a_program_is_printed_in_custom_form() -> None:
-    assert text_of(example(), locations=False) == EXAMPLE
-
-
-def test_generic_form_separates_an_operators_own_attributes_from_others() -> None:
-    lines = lines_of(example(), generic=True)
-    assert lines[0] == '"builtin.module"() ({'
-    assert lines[1].startswith(
-        '  "func.func"() <{arg_attrs = [{tosa.tensor_name = "x"}], function_type'
-    )
-    assert lines[1].endswith('sym_name = "main"}> ({')
-    assert lines[2] == "  ^bb0(%arg0: tensor<2x3xf32>):"
-    assert '"tosa.reduce_sum"(%1) <{axis = 0 : i32}> {tosa.tensor_name = "m"} : (' in lines[5]
-    assert lines[-4:] == [
-        '    "func.return"(%4) : (tensor<3xf32>) -> ()',
-        "  }) : () -> ()",
-        '}) {tosa.description = "TOSA FBS Converted", tosa.fbs_version = "1.0.0"} : () -> ()',
-        "",
-    ]
-
-
-def test_a_function_without_arguments_and_results_is_printed() -> None:
-    assert lines_of(graph("", "", [], []))[1:4] == ["  func.func @main() {", "    return", "  }"]
-    lines = lines_of(graph("", "", [], []), generic=True)
-    assert lines[1:4] == [
-        '  "func.func"() <{function_type = () -> (), sym_name = "main"}> ({',
-        '    "func.return"() : () -> ()',
-        "  }) : () -> ()",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "printed"),
-    [
-        ("plain.name$1", "plain.name$1"),
-        ("a b", '"a b"'),
-        ("7", '"7"'),
-        ('quo"te', '"quo\\22te"'),
-        ("back\\slash", '"back\\\\slash"'),
-        ("line\nbreak\t", '"line\\0Abreak\\09"'),
-        ("über", '"\\C3\\BCber"'),
-        ("\0", '"\\00"'),
-        ("名前", '"\\E5\\90\\8D\\E5\\89\\8D"'),
-    ],
-)
-def test_names_are_quoted_where_they_are_not_identifiers(name: str, printed: str) -> None:
-    made = counting()
-    made.regions[0].name = name
-    made.main.tensors["v"].variable_name = name
-    made.main.tensors["big"] = tensor(name, "INT8", (400,), bytes(range(200)) * 2)
-    made.main.tensors[name] = made.main.tensors.pop("big")
-    made.main.operators.append(op("CONST", "", ""))
-    made.main.operators[-1].outputs = (name,)
-    quoted = printed if printed.startswith('"') else f'"{printed}"'
-    text = text_of(made, locations=False)
-    assert f"func.func @{printed}(" in text
-    assert f'tosa.variable @{printed} {{tosa.tensor_name = "v"}} = dense<5> : tensor<1xi32>' in text
-    assert f"= tosa.variable_read @{printed} " in text
-    assert f"tosa.variable_write @{printed}, %1 : tensor<1xi32>" in text
-    assert f"dense_resource<{printed}> : tensor<400xi8>}}> {{tosa.tensor_name = {quoted}}}" in text
-    assert f'      {printed}: "0x01000000' in text
-
-
-def test_shapes_of_any_kind_are_printed() -> None:
-    values = [
-        Tensor("a", dtype("INT8"), None),
-        Tensor("b", dtype("INT8"), (-1, 3)),
-        Tensor("c", dtype("INT8"), ()),
-        Tensor("d", dtype("INT8"), (0, 2)),
-    ]
-    line = lines_of(graph("a b c d", "", values, []))[1]
-    types = re.findall(r"%arg\d: (\S+)", line)
-    assert types == ["tensor<*xi8>", "tensor<?x3xi8>", "tensor<i8>", "tensor<0x2xi8>"]
 
 
 # -- values and regions -----------------------------------------------------------------------------
@@ -248,26 +150,6 @@ def nested(*, transform: bool = True) -> Graph:
     return made
 
 
-CUSTOM_NESTED: Final = """\
-    %0:2 = tosa.while_loop (%arg2 = %arg0, %arg3 = %arg1) : (tensor<i32>, tensor<2x3xf32>) -> (tensor<i32>, tensor<2x3xf32>) {
-      %1 = tosa.greater %arg2, %arg2 : (tensor<i32>, tensor<i32>) -> tensor<i1>
-      tosa.yield %1 : tensor<i1>
-    } do {
-    ^bb0(%arg2: tensor<i32>, %arg3: tensor<2x3xf32>):
-      %1 = tosa.greater %arg2, %arg2 : (tensor<i32>, tensor<i32>) -> tensor<i1>
-      %2 = tosa.cond_if %1 (%arg4 = %arg3) : tensor<i1> (tensor<2x3xf32>) -> tensor<2x3xf32> {
-      ^bb0(%arg4: tensor<2x3xf32>):
-        %3 = tosa.exp %arg4 : (tensor<2x3xf32>) -> tensor<2x3xf32>
-        tosa.yield %3 : tensor<2x3xf32>
-      } else {
-      ^bb0(%arg4: tensor<2x3xf32>):
-        tosa.yield %arg4 : tensor<2x3xf32>
-      }
-      tosa.yield %arg2, %2 : tensor<i32>, tensor<2x3xf32>
-    }
-    %output_real, %output_imag = tosa.fft2d %0#1, %0#1 {inverse = false} : (tensor<2x3xf32>, tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
-    return %0#1, %output_real, %output_imag : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>
-""".splitlines()  # noqa: E501
 GENERIC_NESTED: Final = """\
     %0:2 = "tosa.while_loop"(%arg0, %arg1) ({
     ^bb0(%arg6: tensor<i32>, %arg7: tensor<2x3xf32>):
@@ -297,35 +179,9 @@ def without_names(lines: list[str]) -> list[str]:
     return [names.sub("", line) for line in lines]
 
 
-def test_values_in_regions_side_by_side_have_equal_names_in_custom_form() -> None:
-    lines = without_names(lines_of(nested(), names="generate"))
-    assert lines[2:-3] == CUSTOM_NESTED
-
-
 def test_all_values_have_different_names_in_generic_form() -> None:
     lines = without_names(lines_of(nested(), names="generate", generic=True))
     assert lines[3:-3] == GENERIC_NESTED
-
-
-def test_names_of_results_that_are_taken_get_a_number() -> None:
-    made = branching()
-    made.main.tensors.update({name: tensor(name) for name in "rstu"})
-    twice = [
-        op("RFFT2D", "x", "r s", local_bound=True),
-        op("RFFT2D", "x", "t u", local_bound=False),
-    ]
-    made.main.operators = [*twice, *made.main.operators]
-    for inner in made.regions[1:]:
-        block = inner.blocks[0]
-        block.tensors.update({name: tensor(name) for name in "rs"})
-        block.operators.append(op("RFFT2D", block.inputs[0], "r s", local_bound=False))
-    names = re.findall(r"(\S+, \S+) = tosa.rfft2d", "\n".join(lines_of(made)))
-    assert names == [
-        "%output_real, %output_imag",
-        "%output_real_0, %output_imag_1",
-        "%output_real_2, %output_imag_3",
-        "%output_real_2, %output_imag_3",
-    ]
 
 
 def test_a_region_without_results_ends_in_generic_form() -> None:
@@ -340,39 +196,7 @@ def test_a_region_without_results_ends_in_generic_form() -> None:
     assert [line.strip() for line in lines if "yield" in line] == ['"tosa.yield"() : () -> ()'] * 2
 
 
-def test_regions_that_are_nested_deeply_are_printed() -> None:
-    depth = 200
-    values = [tensor("c", "BOOL", ()), tensor("a"), tensor("b")]
-    made = graph("c a", "b", list(values), [])
-    made.regions.append(region("leaf", "c a", "a", values[:2], []))
-    for number in range(depth):
-        made.regions.append(region(f"r{number}", "c a", "b", list(values), []))
-    made.regions.append(region(f"r{depth}", "c a", "a", values[:2], []))
-    for number, outer in enumerate((made.regions[0], *made.regions[2:-1])):
-        branch = op("COND_IF", "c c a", "b", then_graph=f"r{number}", else_graph="leaf")
-        outer.blocks[0].operators.append(branch)
-    for generic in (False, True):
-        lines = lines_of(made, names="generate", generic=generic)
-        assert max(len(line) - len(line.lstrip()) for line in lines) == 2 * (depth + 3)
-        assert sum("tosa.cond_if" in line for line in lines) == depth + 1
-
-
 # -- variables --------------------------------------------------------------------------------------
-
-
-def test_a_variable_without_a_value_has_a_type() -> None:
-    made = counting()
-    declared = '  tosa.variable @counter {tosa.tensor_name = "v"}'
-    for value in made.main.tensors.values():
-        value.data = None
-        value.shape = (-1, 3)
-    assert f"{declared} : tensor<?x3xi32>" in lines_of(made)
-    made.main.tensors["v"].shape = ()
-    assert f"{declared} : tensor<i32>" in lines_of(made)
-    made.main.tensors["v"].shape = (4, 4)
-    assert f"{declared} : tensor<4x4xi32>" in lines_of(made)
-    generic = lines_of(made, generic=True)[1]
-    assert "var_shape = dense<4> : tensor<2xindex>}> {tosa.tensor_name" in generic
 
 
 # -- locations --------------------------------------------------------------------------------------
@@ -388,63 +212,6 @@ def located(*locations: str, inputs: str = "x") -> Graph:
     return graph(inputs, "", [tensor(name) for name in names], operators)
 
 
-def aliases(text: str) -> tuple[list[str], list[str]]:
-    """Return what defines aliases before and after the module."""
-    before, _, after = text.partition("module attributes")
-    return before.splitlines(), [line for line in after.splitlines() if line.startswith("#")]
-
-
-def test_locations_are_aliases_numbered_by_depth_and_then_by_use() -> None:
-    made = located(
-        'loc("n"("f.py":1:2))',
-        'loc(callsite("f.py":1:2 at "g"))',
-        'loc("f.py":3:4 to 5:6)',
-        'loc("f.py":1:2)',
-        'loc(fused["f.py":1:2, "h", "i"("n"("f.py":1:2))])',
-        "",
-    )
-    text = text_of(made)
-    assert aliases(text) == (
-        ["#loc = loc(unknown)"],
-        [
-            '#loc1 = loc("f.py":1:2)',
-            '#loc2 = loc("g")',
-            '#loc3 = loc("f.py":3:4 to 5:6)',
-            '#loc4 = loc("h")',
-            '#loc5 = loc("n"(#loc1))',
-            "#loc6 = loc(callsite(#loc1 at #loc2))",
-            '#loc7 = loc("i"(#loc5))',
-            "#loc8 = loc(fused[#loc1, #loc4, #loc7])",
-        ],
-    )
-    assert re.findall(r"tosa.exp .* loc\((.*)\)", text) == [
-        "#loc5", "#loc6", "#loc3", "#loc1", "#loc8", "#loc",
-    ]  # fmt: skip
-    assert '%arg0: tensor<2x3xf32> {tosa.tensor_name = "x"} loc(unknown)) {' in text
-
-
-def test_an_unknown_location_is_defined_at_the_end_if_no_argument_has_it() -> None:
-    text = text_of(graph("", "", [], []))
-    assert aliases(text) == ([], ["#loc = loc(unknown)"])
-    assert text.count(" loc(#loc)\n") == 3
-
-
-def test_a_text_without_locations_has_none() -> None:
-    assert "loc" not in text_of(located('loc("f.py":1:2)'), locations=False)
-
-
-def test_text_that_is_not_a_location_is_a_name() -> None:
-    text = text_of(located('hostile "\n} loc('))
-    assert aliases(text)[1] == ['#loc1 = loc("hostile \\22\\0A} loc(")']
-
-
-def test_the_arguments_of_a_loops_condition_have_no_locations_in_custom_form() -> None:
-    text = text_of(nested())
-    assert text.count("^bb0(") == 3
-    assert "tosa.while_loop (%arg2 = %arg0, %arg3 = %arg1) : " in text
-    assert text_of(nested(), generic=True).count("^bb0(") == 5
-
-
 def test_plain_locations_are_printed_as_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
     locations = [f'loc("f {n % 3}.py":{n * 1000}:{n})' for n in range(40)] + [
         'loc("n"("f 1.py":1000:1))'
@@ -457,29 +224,3 @@ def test_plain_locations_are_printed_as_others_are(monkeypatch: pytest.MonkeyPat
 
 
 # -- reading it -------------------------------------------------------------------------------------
-
-
-def test_the_sections_are_those_of_the_file() -> None:
-    """The printer decodes the pieces of a file that has not been joined."""
-    made = nested()
-    made.main.tensors["w"] = tensor("w", "INT8", (9000,), bytes(range(250)) * 36)
-    made.main.operators.append(op("CONST", "", "w"))
-    pieces = encode_module(made).pieces
-    bytecode = Bytecode(sections_in_pieces(pieces))
-    from tosa_convert.formats.mlir.bytecode.sections import read_sections
-
-    whole = read_sections(memoryview(b"".join(pieces)))
-    assert bytecode.file.producer == whole.producer
-    assert bytecode.file.sections.keys() == whole.sections.keys()
-    for number, section in whole.sections.items():
-        assert bytecode.file.sections[number].bytes == section.bytes
-        assert {at: bytes(view) for at, view in bytecode.file.sections[number].data.items()} == {
-            at: bytes(view) for at, view in section.data.items()
-        }
-
-
-def test_what_is_printed_is_read_back(torch_mlir: Any) -> None:
-    for made in (example(), nested(transform=False), counting(), branching()):
-        for generic in (False, True):
-            again = tc.load(tc.dumps(made, "mlir", generic=generic))
-            assert tc.compare(made, again, names=False) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tosa_convert as tc
-from tosa_convert.formats.bindings import packages
 from tosa_convert.formats.mlir.bytecode import operation_columns
 from tosa_convert.formats.mlir.bytecode.cursor import decode_varint, encode_varint
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
@@ -31,13 +28,9 @@ from tosa_convert.formats.mlir.bytecode.operation_columns import (
 from tosa_convert.formats.mlir.bytecode.operations import _decode, _Regions, operations_of
 from tosa_convert.formats.mlir.bytecode.sections import BytecodeFile, read_sections
 from tosa_convert.formats.mlir.locations import LocationReader
-from tosa_convert.formats.mlir.read.module import read_file
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.formats.mlir.write.region_body import LocationWriter
-from tosa_convert.graph import Graph, compare
-from tosa_convert.graph.versions import lowest_version
-from tosa_convert.io.options import ReadOptions
-from tosa_convert.qualify.random_graphs.generate import RULES, generate
+from tosa_convert.graph import Graph
 
 
 def file_of(file: bytes) -> BytecodeFile:
@@ -51,22 +44,6 @@ def no_properties(name: int, attributes: int, properties: int) -> int:
 
 def encoded(graph: Graph) -> bytes:
     return b"".join(encode_module(graph).pieces)
-
-
-def graph_of(file: bytes) -> Graph:
-    """Return the graph of the function in a file, whose module may declare variables before it."""
-    return read_file(memoryview(file), options=ReadOptions(full_paths=True))
-
-
-@pytest.mark.parametrize("kind", sorted(RULES))
-def test_a_graph_survives_the_way_to_bytecode_and_back(kind: str) -> None:
-    graph = generate(3, 4, kinds=[kind])
-    again = graph_of(encoded(graph))
-    graph.version = lowest_version(graph)
-    # Variables get new names, and an operator without a location an unknown one.
-    assert compare(graph, again, names=False) is None
-    third = graph_of(encoded(again))
-    assert compare(again, third, locations=True) is None
 
 
 NUMBERS = st.one_of(
@@ -215,12 +192,3 @@ def test_plain_locations_equal_parsed_ones(
         parsed = decode_varint(by_parser[text], 0)[0]
         entries = encoder.attributes.entries
         assert entries[index] == entries[parsed]
-
-
-def test_text_is_written_and_verified_without_bindings(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    graph = generate(3, 4)
-    monkeypatch.setattr(packages, "installed", lambda: iter(()))
-    tc.save(graph, tmp_path / "m.mlir", verify=True)
-    assert (tmp_path / "m.mlir").read_bytes() == tc.dumps(graph, "mlir", verify=True)

@@ -133,18 +133,6 @@ def test_globals_of_iree_are_constants_and_variables() -> None:
     assert "CONST" in kinds(graph)
 
 
-@pytest.mark.parametrize("version", [1, 4, 6])
-def test_bytecode_of_iree_is_read(version: int) -> None:
-    ir: Any = pytest.importorskip("iree.compiler.ir")
-    text = IREE.format(value=PARAMETER)
-    with ir.Context():
-        sink = io.BytesIO()
-        ir.Module.parse(text).operation.write_bytecode(sink, version)
-    graph = tc.load(sink.getvalue())
-    assert graph.main.tensors["k.w"].data is None
-    assert "CONST" in kinds(graph)
-
-
 def test_a_parameter_gets_its_data_from_the_archive_beside_the_module(tmp_path: Path) -> None:
     runtime: Any = pytest.importorskip("iree.runtime")
     index = runtime.ParameterIndex()

@@ -167,15 +167,6 @@ def test_bytecode_of_mlir_reads_like_its_text(lines: str, package: str) -> None:
     compare(tc.load(data.getvalue()), tc.load(text), locations=False)
 
 
-def test_an_open_input_leaves_the_program_as_it_is() -> None:
-    text = b"""func.func @f(%x: tensor<?x3xf32>) -> tensor<?x?xf32> {
-  %0 = tosa.abs %x : (tensor<?x3xf32>) -> tensor<?x?xf32>
-  return %0 : tensor<?x?xf32>
-}"""
-    graph = tc.load(text)
-    assert graph.main.tensors[graph.main.outputs[0]].shape == (-1, -1)
-
-
 def test_a_flatbuffer_with_open_sizes_keeps_them_and_runs() -> None:
     graph = tc.load(module(SETTLED[1][0]))
     for name in ("layer_0", graph.main.outputs[0]):

@@ -9,7 +9,6 @@ import pytest
 from unit.formats.mlir.text_modules import constant, data_of, printed, refusal
 
 import tosa_convert as tc
-from tosa_convert.formats.bindings.packages import default_bindings
 
 # -- constants ----------------------------------------------------------------------------------
 
@@ -65,34 +64,6 @@ def test_booleans_in_hexadecimal_are_read_as_their_release_wrote_them(
     assert found[:10] == expected
 
 
-@pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f8E4M3FN", "f8E5M2"])
-def test_a_decimal_number_is_rounded_once(element: str) -> None:
-    """Round a number between two neighbours, nearer to the upper one by less than float32 can tell."""
-    width = {"f32": 23, "f16": 10, "bf16": 7, "f8E4M3FN": 3, "f8E5M2": 2}[element]
-    step = 2.0**-width
-    above = 1 + step / 2 + 2.0**-40
-    raw = data_of(f"dense<{above!r}> : tensor<1x{element}>", f"tensor<1x{element}>")
-    exact = data_of(f"dense<{1 + step!r}> : tensor<1x{element}>", f"tensor<1x{element}>")
-    assert raw == exact
-
-
-@pytest.mark.parametrize(
-    ("number", "expected"),
-    [("4.0", 129), ("-4.0", 129), ("3.0", 129), ("5.0", 129), ("6.0", 130), ("0.0", 0), ("-0.0", 0),
-     ("1.0e-40", 0), ("5.9e-39", 0), ("1.0e39", 255), ("0x01", 1), ("0xFF", 255)],
-)  # fmt: skip
-def test_a_scale_is_rounded_to_a_power_of_two_as_mlir_does(number: str, expected: int) -> None:
-    type_ = "tensor<1xf8E8M0FNU>"
-    assert data_of(f"dense<{number}> : {type_}", type_)[0] == expected
-    bindings = default_bindings("torch_mlir")
-    module = bindings.ir.Module.parse(
-        constant(f"dense<{number}> : {type_}", type_), bindings.new_context()
-    )
-    data = tc.load(str(module).encode()).main.tensors["TosaOutput_0"].data
-    assert data is not None
-    assert bytes(data.packed())[0] == expected
-
-
 @pytest.mark.parametrize(
     ("scale", "expected"),
     [("2.0", 128), ("3.0", 129), ("6.0", 130), ("0.0", 0), ("1.0e39", 255), ("0xFF", 255),
@@ -112,24 +83,6 @@ def test_the_scale_of_a_block_is_the_number_that_mlir_reads(
     assert found is not None
     assert found.data is not None
     assert bytes(found.data.packed())[0] == expected
-
-
-def test_a_long_list_is_read_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tosa_convert.formats.mlir.text.parse import elements as parse_elements
-
-    monkeypatch.setattr(parse_elements, "_CHUNK", 7)
-    values = list(range(-100, 100))
-    found = data_of(f"dense<{values}> : tensor<200xi16>", "tensor<200xi16>")
-    assert found == np.array(values, "<i2").tobytes()
-
-
-def test_a_resource_is_read_with_its_alignment() -> None:
-    text = constant("dense_resource<w> : tensor<2xi8>", "tensor<2xi8>")
-    text += '\n{-#\n  dialect_resources: {\n    builtin: {\n      w: "0x080000000102"\n    }\n  }\n#-}\n'
-    graph = tc.load(text.encode())
-    data = graph.main.tensors[graph.main.outputs[0]].data
-    assert data is not None
-    assert bytes(data.packed())[:2] == b"\1\2"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from unit.formats.mlir.text_modules import bytecode, function, printed, refusal
 
 import tosa_convert as tc
-from tosa_convert.formats.mlir.locations import LocationReader
 from tosa_convert.formats.mlir.text.parse import attributes as locations_module
 from tosa_convert.formats.mlir.text.parse import elements as elements_module
 from tosa_convert.formats.mlir.text.parse import operations as lines_module
@@ -123,70 +122,6 @@ def test_functions_of_every_release_are_read(head: str, end: str) -> None:
     assert [op.spec.name for op in graph.main.operators] == ["EXP"]
 
 
-def test_regions_are_read_in_both_forms() -> None:
-    custom = """func.func @f(%c: tensor<i1>, %a: tensor<2xf32>, %i: tensor<i32>)
-    -> (tensor<2xf32>, tensor<i32>) {
-  %0 = tosa.cond_if %c (%x = %a) : tensor<i1> (tensor<2xf32>) -> tensor<2xf32> {
-  ^bb0(%x: tensor<2xf32>):
-    tosa.yield %x : tensor<2xf32>
-  } else {
-  ^bb0(%y: tensor<2xf32>):
-    %5 = tosa.exp %y : (tensor<2xf32>) -> tensor<2xf32>
-    tosa.yield %5 : tensor<2xf32>
-  }
-  %1 = tosa.while_loop (%n = %i) : (tensor<i32>) -> tensor<i32> {
-    %2 = tosa.greater %n, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    tosa.yield %2 : tensor<i1>
-  } do {
-  ^bb0(%m: tensor<i32>):
-    tosa.yield %m : tensor<i32>
-  }
-  return %0, %1 : tensor<2xf32>, tensor<i32>
-}"""
-    graph = tc.load(custom.encode())
-    assert len(graph.regions) == 5
-    generic = tc.dumps(graph, "mlir", generic=True)
-    assert generic.count(b'"tosa.yield"') == 4
-    assert tc.compare(tc.load(generic), graph) is None
-
-
-def test_a_region_without_a_label_takes_the_names_of_its_operation() -> None:
-    text = """func.func @f(%c: tensor<i1>, %a: tensor<2xf32>) -> tensor<2xf32> {
-  %0 = tosa.cond_if %c (%x = %a) : tensor<i1> (tensor<2xf32>) -> tensor<2xf32> {
-    tosa.yield %x : tensor<2xf32>
-  } else {
-    tosa.yield %x : tensor<2xf32>
-  }
-  return %0 : tensor<2xf32>
-}"""
-    assert len(tc.load(text.encode()).regions) == 3
-
-
-def test_several_results_are_used_by_number() -> None:
-    text = function(
-        "%r:2 = tosa.fft2d %a, %a {inverse = false, local_bound = false} :"
-        " (tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> (tensor<1x2x2xf32>, tensor<1x2x2xf32>)\n"
-        "  %0 = tosa.add %r#0, %r#1 : (tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> tensor<1x2x2xf32>",
-        "tensor<1x2x2xf32>",
-        "tensor<1x2x2xf32>",
-    )
-    fft, add = tc.load(text.encode()).main.operators
-    assert add.inputs == fft.outputs
-
-
-@pytest.mark.parametrize("read", ["tosa.variable_read", "tosa.variable.read"])
-def test_a_variable_is_read(read: str) -> None:
-    text = "tosa.variable @v = dense<[1, 2]> : tensor<2xi8>\n" + function(
-        "%0 = tosa.variable_read @v : tensor<2xi8>\n  tosa.variable_write @v, %0 : tensor<2xi8>",
-        "tensor<2xi8>",
-    )
-    graph = tc.load(text.encode())
-    (variable,) = (tensor for tensor in graph.main.tensors.values() if tensor.variable)
-    assert variable.shape == (2,)
-    assert read  # both names are parsed; the second is of releases before 2025-04
-    parse(memoryview(text.replace("tosa.variable_read", read).encode()))
-
-
 def test_all_operations_of_other_dialects_are_listed_at_once() -> None:
     text = """func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {
   %0 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
@@ -219,12 +154,6 @@ def test_aliases_may_come_before_and_after_their_use() -> None:
     assert graph.main.operators[0].location == 'loc("name"("m.py":3:4))'
 
 
-def test_several_aliases_may_be_defined_on_one_line() -> None:
-    exp = "%0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32> loc(#loc2)"
-    text = '#loc1 = loc("m.py":3:4) #loc2 = loc("name"(#loc1)) ' + function(exp)
-    assert tc.load(text.encode()).main.operators[0].location == 'loc("name"("m.py":3:4))'
-
-
 def test_an_alias_of_2022_has_the_word_type() -> None:
     text = "!t = type tensor<2xf32>\n" + function("%0 = tosa.exp %a : (!t) -> !t", "!t", "!t")
     assert tc.load(text.encode()).main.operators[0].spec.name == "EXP"
@@ -239,36 +168,6 @@ def test_locations_that_say_the_same_are_the_same(location: str, expected: str) 
     location = f'callsite({location} at "b")'
     graph = tc.load(function(f"{line} loc({location})").encode())
     assert graph.main.operators[0].location == f'loc(callsite({expected} at "b"))'
-
-
-@pytest.mark.parametrize(
-    "location",
-    [
-        "unknown",
-        '"m.py":1:2',
-        '"m.py":1:2 to :5',
-        '"m.py":1:2 to 3:4',
-        '"n"("m.py":1:2)',
-        'callsite("a" at "m.py":5:6)',
-        'fused["a", "m.py":3:4]',
-        'fused<"pass">["a", "m.py":3:4]',
-        '"a\\22b"',
-    ],
-)
-def test_every_kind_of_location_is_read(location: str) -> None:
-    module = bytecode(
-        function(f"%0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32> loc({location})")
-    )
-    block = module.root.regions[0].blocks[0]
-    operations = block.operations[0][6][0].blocks[0].operations
-    assert LocationReader(module, full_paths=True).full(operations[0][1]) == f"loc({location})"
-
-
-def test_an_operation_without_a_location_is_where_its_text_is() -> None:
-    graph = tc.load(
-        b"\n" + function("%0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32>").encode()
-    )
-    assert graph.main.operators[0].location == 'loc("-":3:8)'
 
 
 # -- errors -------------------------------------------------------------------------------------

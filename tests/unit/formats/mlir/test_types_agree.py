@@ -282,33 +282,6 @@ def test_a_bool_of_more_than_one_bit_in_bytecode_is_refused() -> None:
     assert any("attribute round" in message for message in found)
 
 
-def test_bounds_are_compared_for_each_result() -> None:
-    lines = [
-        f"%{name}1 = tosa.clamp %{name} {{min_val = 0.0 : f32, max_val = 2.0 : f32}} : "
-        f"(tensor<4x{type_}>) -> tensor<4x{type_}>"
-        for name, type_ in (("a", "f32"), ("b", "f16"))
-    ]
-    body = "\n".join(lines)
-    text = f"func.func @f(%a: tensor<4xf32>, %b: tensor<4xf16>) {{\n{body}\nreturn\n}}\n"
-    found = refusal(text.encode())
-    assert (found.where, found.code) == ("-:3:7", ATTRIBUTE)
-
-
-def test_a_returned_value_of_a_large_block_is_compared() -> None:
-    line = "%{} = tosa.abs %{} : (tensor<4xf32>) -> tensor<4xf32>\n"
-    body = "".join(line.format(number + 1, number) for number in range(200))
-    text = (
-        f"func.func @f(%0: tensor<4xf32>) -> tensor<{{}}xf32> {{{{\n{body}"
-        "return %200 : tensor<4xf32>\n}}\n"
-    )
-    assert len(tc.load(text.format(4).encode()).main.operators) == 200
-    for data in (
-        text.format(5).encode(),
-        b"".join(map(bytes, parse(memoryview(text.format(5).encode())))),
-    ):
-        assert refusal(data).code == STRUCTURE
-
-
 def test_a_variable_in_the_function_is_of_the_module(caplog: pytest.LogCaptureFixture) -> None:
     text = function(
         f"{VARIABLE}\n%0 = tosa.variable_read @v : tensor<2xi8>\nreturn %0 : tensor<2xi8>",
@@ -339,19 +312,6 @@ def test_a_variable_in_the_function_is_of_the_module(caplog: pytest.LogCaptureFi
 def test_an_attribute_of_a_dialect_may_have_a_type(attribute: str) -> None:
     text = operation(f"tosa.identity %a {{x = {attribute}}}", "tensor<4xf32>", "tensor<4xf32>")
     assert len(tc.load(text.encode()).main.operators) == 1
-
-
-def test_a_block_size_with_its_type_is_read() -> None:
-    text = (
-        "func.func @f(%a: tensor<4x32xf32>) -> (tensor<4x32xf8E4M3FN>, tensor<4x1xf8E8M0FNU>) {\n"
-        "%0:2 = tosa.cast_to_block_scaled %a {block_size = #tosa.block_size<BLOCK_SIZE_32> : i32} : "
-        "(tensor<4x32xf32>) -> (tensor<4x32xf8E4M3FN>, tensor<4x1xf8E8M0FNU>)\n"
-        "return %0#0, %0#1 : tensor<4x32xf8E4M3FN>, tensor<4x1xf8E8M0FNU>\n}\n"
-    )
-    (cast,) = tc.load(text.encode()).main.operators
-    assert str(cast.attributes["block_size"]) == str(
-        tc.load(text.replace("> : i32}", ">}").encode()).main.operators[0].attributes["block_size"]
-    )
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import tracemalloc
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.building import example, region, tensor
+from unit.building import region
 from unit.weights_folder import (
-    data_of,
     entries,
     flat,
     one,
@@ -19,44 +17,13 @@ from unit.weights_folder import (
     snapshot,
 )
 
-from tosa_convert import api
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.weights import folder as folders
 from tosa_convert.formats.weights import folder as manifest
 from tosa_convert.formats.weights import npy
 from tosa_convert.formats.weights.read import read
 from tosa_convert.formats.weights.write import NAME_LENGTH, write
 from tosa_convert.graph import Constant, compare, dtype
 from tosa_convert.graph.model import Tensor
-
-
-def test_the_graph_that_is_written_is_not_changed_and_shares_everything_else(folder: Path) -> None:
-    made = example()
-    before = flat(made)
-    apart = write(made, folder)
-    assert flat(made) == before
-    assert made.main.tensors["w"].data is not None
-    assert apart.main.operators is made.main.operators
-    assert apart.main.tensors["x"] is made.main.tensors["x"]
-    assert list(apart.main.tensors) == list(made.main.tensors)
-    back = read(apart, folder)
-    assert apart.main.tensors["w"].data is None
-    assert back.main.operators is made.main.operators
-
-
-def test_only_constants_larger_than_the_limit_are_written(folder: Path) -> None:
-    made = several("a", "b")
-    made.main.tensors["b"] = tensor("b", "INT32", (3,), bytes(12))
-    apart = write(made, folder, larger_than=8)
-    assert [row["tensor"] for row in entries(folder)] == ["b"]
-    assert data_of(apart, "a").count == 2
-    assert flat(read(apart, folder)) == flat(made)
-
-
-def test_the_same_graph_has_the_same_files(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        write(several("a", "b", "é"), tmp_path / name)
-    assert snapshot(tmp_path / "one") == snapshot(tmp_path / "two")
 
 
 @pytest.mark.parametrize(
@@ -93,16 +60,6 @@ def test_file_names_contain_the_tensor_name_and_are_safe_on_every_system(
     assert compare(read(apart, folder), made) is None
 
 
-def test_names_that_would_give_one_file_get_numbers(folder: Path) -> None:
-    names = ["a", "A", "a-2", "a/", "a_", "重", "み", "x" * 200, "x" * 201, "w.scale"]
-    made = several(*names)
-    apart = write(made, folder)
-    files = [row["file"] for row in entries(folder)]
-    assert len({file.lower() for file in files}) == len(names)
-    assert files[:3] == ["a.npy", "A-2.npy", "a-2-2.npy"]
-    assert flat(read(apart, folder)) == flat(made)
-
-
 @pytest.mark.slow
 @given(st.lists(st.text(max_size=8), unique=True, max_size=12))
 def test_any_names_come_back(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
@@ -126,45 +83,10 @@ def test_progress_is_reported_up_to_the_total(folder: Path) -> None:
     assert seen == [(8, 16), (16, 16)]
 
 
-def test_a_folder_of_ours_is_replaced_whole(folder: Path) -> None:
-    write(several("a", "b"), folder)
-    made = several("b", "c")
-    apart = write(made, folder)
-    assert sorted(snapshot(folder)) == ["b.npy", "c.npy", "manifest.json"]
-    assert flat(read(apart, folder)) == flat(made)
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-
-
 def test_an_empty_folder_is_filled(folder: Path) -> None:
     folder.mkdir()
     write(several("a"), folder)
     assert len(entries(folder)) == 1
-
-
-def test_a_graph_can_be_written_over_the_files_it_is_read_from(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folders, "MAP_BYTES", 0)
-    made = several("a", "b")
-    back = read(write(made, folder), folder)
-    again = write(back, folder)
-    assert flat(back) == flat(made)
-    assert flat(read(again, folder)) == flat(made)
-
-
-@pytest.mark.parametrize("name", ["mine.txt", "other.npy", "sub"])
-def test_a_folder_that_holds_anything_else_is_left_alone(name: str, folder: Path) -> None:
-    write(several("a"), folder)
-    if name == "sub":
-        (folder / name).mkdir()
-    else:
-        (folder / name).write_bytes(b"precious")
-    before = sorted(os.listdir(folder))
-    with pytest.raises(TosaConvertError) as caught:
-        write(several("b"), folder)
-    assert caught.value.code == "foreign-folder"
-    assert name in str(caught.value)
-    assert sorted(os.listdir(folder)) == before
 
 
 def test_a_folder_of_arrays_without_a_manifest_is_left_alone(folder: Path) -> None:
@@ -174,14 +96,6 @@ def test_a_folder_of_arrays_without_a_manifest_is_left_alone(folder: Path) -> No
         write(several("a"), folder)
     assert caught.value.code == "foreign-folder"
     assert snapshot(folder) == {"a.npy": b"precious"}
-
-
-def test_a_folder_with_another_programs_manifest_is_left_alone(folder: Path) -> None:
-    folder.mkdir()
-    (folder / "manifest.json").write_text("{}")
-    with pytest.raises(TosaConvertError):
-        write(several("a"), folder)
-    assert snapshot(folder) == {"manifest.json": b"{}"}
 
 
 def test_a_file_in_place_of_the_folder_is_left_alone(folder: Path) -> None:
@@ -233,42 +147,10 @@ def test_a_rename_that_fails_puts_the_old_folder_back(
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
-def test_a_file_added_to_the_old_folder_meanwhile_is_not_removed(folder: Path) -> None:
-    write(several("a"), folder)
-
-    def intrude(done: int, total: int) -> None:
-        (folder / "late.txt").write_text("precious")
-
-    write(several("b"), folder, progress=intrude)
-    assert sorted(snapshot(folder)) == ["b.npy", "manifest.json"]
-    (old,) = (path for path in folder.parent.iterdir() if path != folder)
-    assert (old / "late.txt").read_text() == "precious"
-
-
 def test_a_parent_that_does_not_exist_is_reported(tmp_path: Path) -> None:
     with pytest.raises(TosaConvertError) as caught:
         write(several("a"), tmp_path / "no" / "such")
     assert caught.value.code == "file-error"
-
-
-@pytest.mark.parametrize(
-    ("code", "kind", "data", "dims"),
-    [
-        ("data-length", "INT8", b"\1\2", (3,)),
-        ("data-length", "INT8", b"\1\2", (-1,)),
-        ("data-length", "INT8", b"\1\2", None),
-        ("int4-minus-8", "INT4", b"\x81", (2,)),
-    ],
-)
-def test_an_unsound_graph_is_refused_before_anything_is_written(
-    code: str, kind: str, data: bytes, dims: tuple[int, ...] | None, folder: Path
-) -> None:
-    made = one(kind, (2,), data)
-    made.main.tensors["w"].shape = dims
-    with pytest.raises(TosaConvertError) as caught:
-        api.export_weights(made, folder)
-    assert caught.value.code == code
-    assert not folder.exists()
 
 
 def test_more_dimensions_than_an_array_has_are_refused(folder: Path) -> None:

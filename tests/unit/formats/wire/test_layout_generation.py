@@ -9,9 +9,6 @@ from types import ModuleType
 
 import pytest
 
-from tosa_convert.formats.wire import layout
-from tosa_convert.formats.wire.tables import Field
-
 
 @pytest.fixture
 def generate(root: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -59,60 +56,6 @@ def test_a_changed_schema_makes_the_layout_stale(
     assert generate.main(["--check"]) == 1
 
 
-SMALL = """
-// A comment; table Gone { x: int32; }
-namespace n;
-file_identifier "ABCD";
-file_extension "x";
-enum E : uint32 { ZERO, FIVE = 5, SIX, }
-union U { A, B }
-table A { }
-table B {
-  /// Documented.
-  flag: bool = true;
-  number: int32 = -3;
-  choice: E;
-  text: string;
-  child: A (required);
-  children: [A];
-  numbers: [int32];
-  raw: [ubyte] (force_align: 16);
-  texts: [string];
-  any: U;
-  far: ulong;
-}
-root_type B;
-"""
-
-
-def test_each_kind_of_declaration_becomes_its_slot(generate: ModuleType) -> None:
-    text = generate.render(generate.parse(SMALL))
-    made: dict[str, object] = {}
-    exec(compile(text, "layout.py", "exec"), made)
-    assert made["IDENTIFIER"] == b"ABCD"
-    assert made["ROOT"] == "B"
-    assert made["ENUMS"] == {"E": {"ZERO": 0, "FIVE": 5, "SIX": 6}}
-    assert made["ATTRIBUTES"] == ("NONE", "A", "B")
-    tables = made["TABLES"]
-    assert isinstance(tables, dict)
-    assert tables.keys() == {"A", "B"}
-    assert tables["A"].fields == ()
-    assert tables["B"].fields == (
-        Field("flag", 0, "bool", default=1),
-        Field("number", 1, "i32", default=-3),
-        Field("choice", 2, "u32", enum="E"),
-        Field("text", 3, "string"),
-        Field("child", 4, "table", table="A", required=True),
-        Field("children", 5, "[table]", table="A"),
-        Field("numbers", 6, "[i32]"),
-        Field("raw", 7, "[u8]", align=16),
-        Field("texts", 8, "[string]"),
-        Field("any_type", 9, "u8"),
-        Field("any", 10, "union"),
-        Field("far", 11, "u64"),
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -132,17 +75,3 @@ def test_an_unknown_declaration_is_an_error_and_never_skipped(
 ) -> None:
     with pytest.raises(SyntaxError, match=message):
         generate.render(generate.parse(text))
-
-
-def test_the_layout_of_a_table_has_gaps_only_after_the_distance_to_the_vtable() -> None:
-    for table in layout.TABLES.values():
-        layout_of_all = table.layout(tuple(field.name for field in table.fields))
-        taken = sorted((layout_of_all.offsets[field.name], field.width) for field in table.fields)
-        end = 4
-        for offset, width in taken:
-            assert offset % width == 0
-            assert offset >= end
-            # Gaps are only before the first slot, and smaller than the widest slot.
-            assert offset == end or end == 4
-            end = offset + width
-        assert layout_of_all.size == end + -end % 4

@@ -8,29 +8,25 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from unit.building import PRODUCER, graph, op, tensor
-from unit.graph.test_verify import zoo
+from unit.building import PRODUCER, graph, tensor
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer.read import read as read_flatbuffer
 from tosa_convert.formats.flatbuffer.write import plan
-from tosa_convert.formats.json.read import _Reader as JsonReader
 from tosa_convert.formats.json.read import read as read_json
 from tosa_convert.formats.json.write import write as write_json
 from tosa_convert.formats.wire import lift
-from tosa_convert.formats.wire.layout import ATTRIBUTES, TABLES
+from tosa_convert.formats.wire.layout import TABLES
 from tosa_convert.formats.wire.lift import DEFAULTS
-from tosa_convert.graph import Graph, Operator
+from tosa_convert.graph import Operator
 from tosa_convert.graph.dtypes import DTYPES
 from tosa_convert.graph.opset import (
     OPERATORS,
     AttributeSpec,
     AttributeValue,
     OperatorSpec,
-    operator,
 )
 from tosa_convert.graph.versions import V1_1_DRAFT
-from tosa_convert.io.options import DEFAULT_LIMITS
 
 
 class Unexpected(Exception):
@@ -50,13 +46,6 @@ def no_out_of_line(offset: int, size: int, inside: Any, report: lift.Report) -> 
 
 def test_the_fields_of_a_tensor_are_those_of_the_schema_in_its_order() -> None:
     assert lift.TensorFields._fields == tuple(row.name for row in TABLES["TosaTensor"].fields)
-
-
-def test_every_field_has_a_default_and_a_reader_in_json() -> None:
-    reader = JsonReader(memoryview(b""), DEFAULT_LIMITS)
-    for name, table in TABLES.items():
-        assert list(DEFAULTS[name]) == [row.name for row in table.fields]
-        assert all(callable(reader.reader_of(row)) for row in table.fields)
 
 
 def test_defaults_are_those_of_the_schema() -> None:
@@ -247,51 +236,3 @@ def test_a_file_for_newer_readers_is_refused_alike_in_both_encodings() -> None:
         found = refusal(read_flatbuffer, outside.write(fields))
         assert found[0][0] == "unsupported-version"
         assert refusal(read_json, text_of(fields)) == found
-
-
-def test_both_encodings_of_a_graph_of_every_kind_read_the_same() -> None:
-    def text(made: Graph) -> bytes:
-        return b"".join(write_json(made, PRODUCER))
-
-    made = zoo()
-    made.main.operators.append(op("CUSTOM", "i", "o", operator_name="n", domain_name="",
-                                  implementation_attrs=b"\0"))  # fmt: skip
-    found = read_flatbuffer(b"".join(plan(made, PRODUCER).pieces()))
-    assert text(found) == text(read_json(text(made))) == text(made)
-
-
-@pytest.mark.parametrize(
-    ("attribute_type", "said"),
-    [
-        (-1, "type -1"),
-        (0, "attribute_type is missing"),
-        (1, f"of {ATTRIBUTES[1]}"),
-        (len(ATTRIBUTES) - 1, f"of {ATTRIBUTES[-1]}"),
-        (len(ATTRIBUTES), f"type {len(ATTRIBUTES)}"),
-    ],
-)
-def test_an_operator_with_attributes_of_another_kind_is_reported(
-    attribute_type: int, said: str
-) -> None:
-    found: list[str] = []
-    code = operator("ADD").code
-    lift.operator_spec(code, attribute_type, lambda code, message, hint="": found.append(message))
-    assert len(found) == 1
-    assert said in found[0]
-
-
-@pytest.mark.parametrize(
-    ("version", "hint"),
-    [
-        ((0, 80), "of TOSA 0.80 only the flatbuffer is read"),
-        ((0, 90), "the format changed between"),
-        ((0, 91), "write it again"),
-        ((1, 5), "write it again"),
-        ((2, 0), "write it again"),
-    ],
-)
-def test_a_version_that_is_not_read_has_a_hint(version: tuple[int, int], hint: str) -> None:
-    found: list[str] = []
-    lift.version(*version, 0, False, lambda code, message, hint="": found.append(hint))
-    assert len(found) == 1
-    assert found[0].startswith(hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +18,6 @@ from tosa_convert.frontends.lowering.products import Window, conv_transposed
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant, whole_data
 from tosa_convert.frontends.torch.rules.node import Node, Rule
 from tosa_convert.frontends.torch.rules.products import product
-from tosa_convert.records import replace
 
 #: Operators that do the same to both parts -> the positions of the operands that have parts.
 _BY_PARTS: Final[dict[str, tuple[int, ...]]] = {

@@ -19,6 +19,7 @@ from tosa_convert.frontends.lowering.scope import (
     NotLowered,
     Scope,
     carrier,
+    constant,
     is_float,
     is_unsigned,
 )
@@ -234,7 +235,9 @@ def _rounded(n: Node, a: Array, *, decimals: int = 0) -> Array:
     if not is_float(a.dtype):
         return a
     if decimals:
-        raise NotLowered("it rounds to decimals", "multiply and divide around torch.round")
+        factor = constant(np.asarray(10.0 ** abs(decimals), a.dtype))
+        apart, back = (arithmetic.mul, arithmetic.divided)[:: 1 if decimals > 0 else -1]
+        return back(n.scope, _rounded(n, apart(n.scope, a, factor)), factor)
     return functions.round_to_even(n.scope, a)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +22,6 @@ from tosa_convert.frontends.lowering.scope import (
     is_small,
     neutral,
 )
-from tosa_convert.records import dataclass
 
 INT64: Final = np.dtype(np.int64)
 #: Types of torch that its tensors do not have as arrays of numpy; ml_dtypes gives numpy their names.
