@@ -22,6 +22,7 @@ from tosa_convert.cli.option import (
 )
 from tosa_convert.cli.verbs import DESCRIBED, work_of
 from tosa_convert.errors import Finding, TosaConvertError, refuse_unknown, suggest
+from tosa_convert.version import version_text
 
 #: Options that tools of MLIR have, too.
 _OF_MLIR: Final = ("--export-to-flatbuffer", "--import-from-flatbuffer", "--split-input-file")
@@ -124,7 +125,7 @@ def described(name: str) -> click.Command:
         changes = dict(row.changes.get(flag, {}))
         parts = declared(flag, changes, changes.pop("name", ""), row.more.get(flag))
         command.params.append(Option(**parts))
-    version = click.version_option(package_name="tosa-convert")
+    version = click.version_option(message=version_text("%(prog)s").rstrip())
     return version(command) if row.is_program else command
 
 

@@ -43,9 +43,9 @@ def main_convert() -> None:
 
 
 def _version() -> str:
-    from tosa_convert.version import __version__
+    from tosa_convert.version import version_text
 
-    return f"tosa-flatbuffer, version {__version__}\n"
+    return version_text("tosa-flatbuffer")
 
 
 def help_text(program: str, words: list[str], folder: str = _HELP) -> str:

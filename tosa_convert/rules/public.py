@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, refuse_unknown
 from tosa_convert.graph.model import MAX_RANK, Block, operator_path, quoted, require_graphs
 from tosa_convert.graph.verify import verify
-from tosa_convert.records import NamedTuple, replace
 from tosa_convert.rules.validate import Validator, Verdict, finding, judge, unused_values
 
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ def find_violations(
         profile, level, wrong = _own_target(graph.target, version or graph.version)
     limits = None if level is None else _level(level)
     targets = [wrong, *_targets(graph, profile, version), *also]
+    if month := (spec_version or "").partition("-")[2]:
+        from tosa_convert.graph.versions import draft_findings
+
+        targets.append(draft_findings(graph, month))
     unsound = verify(graph)
     if unsound and _only_sizes(graph, unsound):
         found = chain(unsound, Validator(graph).findings())
