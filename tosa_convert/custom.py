@@ -7,13 +7,13 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from types import ModuleType
 
 from tosa_convert.errors import fail
 from tosa_convert.extensions import failed, find_extension, is_extension
 from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.opset import Custom, OperatorSpec, operator, with_meaning
-from tosa_convert.records import replace
 
 _PLAIN = operator("CUSTOM")
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
-
-from tosa_convert.records import dataclass
 
 P = ParamSpec("P")
 R = TypeVar("R")

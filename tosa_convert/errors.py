@@ -8,10 +8,9 @@ leaves this package is a defect of the package and is never wrapped in one. Each
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Literal, cast
-
-from tosa_convert.records import dataclass
 
 
 class Category(IntEnum):

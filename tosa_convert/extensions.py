@@ -8,10 +8,10 @@ their own.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from tosa_convert.errors import TosaConvertError, fail, near_match, suggest
-from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     import ast

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from tosa_convert.errors import fail, refuse_unknown
@@ -25,7 +26,6 @@ from tosa_convert.io.options import (
     WriteOptions,
     given_options,
 )
-from tosa_convert.records import replace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

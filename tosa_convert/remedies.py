@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Final
-
-from tosa_convert.records import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Remedy(NamedTuple):

@@ -14,7 +14,7 @@ from unit.building import graph, op, tensor
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.graph import Graph
-from tosa_convert.io.option_table import APPLICABLE
+from tosa_convert.io.option_table import applicable
 from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
 
 FORMATS: Final = ("mlir", "mlirbc", "tosa", "json")
@@ -306,8 +306,8 @@ def test_a_device_cannot_be_verified_or_have_weights_beside_it(options: dict[str
 
 def test_the_table_of_the_program_has_a_row_for_every_option() -> None:
     fields = {*ReadOptions.__dataclass_fields__, *WriteOptions.__dataclass_fields__}
-    assert fields <= APPLICABLE.keys()
-    flags = {row.flag for row in APPLICABLE.values() if row.flags}
+    assert fields <= applicable().keys()
+    flags = {row.flag for row in applicable().values() if row.flags}
     assert flags == CONVERT.keys()
     # These say where and how to convert, and always have an effect.
     others = {"--output", "--to", "--jobs", "--version", "--help", "--quiet", "--verbose"}

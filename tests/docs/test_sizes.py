@@ -13,26 +13,26 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 110230,
-    "tosa_convert": 2560,
+    "tests": 110150,
+    "tosa_convert": 2250,
     "tosa_convert/builder": 2730,
     "tosa_convert/cli": 6360,
     "tosa_convert/consumers": 1180,
-    "tosa_convert/eras": 2380,
+    "tosa_convert/eras": 2360,
     "tosa_convert/formats": 23580,
     "tosa_convert/frontends": 34830,
-    "tosa_convert/golden": 14610,
-    "tosa_convert/graph": 4730,
-    "tosa_convert/io": 2310,
+    "tosa_convert/golden": 14550,
+    "tosa_convert/graph": 4470,
+    "tosa_convert/io": 2330,
     "tosa_convert/process": 1050,
     "tosa_convert/qualify": 11110,
-    "tosa_convert/reference": 3760,
+    "tosa_convert/reference": 3770,
     "tosa_convert/rewrites": 4450,
     "tosa_convert/rules": 5850,
     "tosa_convert/views": 5090,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.
-WORDS = {"words by hand": 60000, "words generated": 24850}
+WORDS = {"words by hand": 60000, "words generated": 24900}
 #: What regenerate.py writes: tables between marks; of docs/errors.md meanings and examples.
 TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 EXAMPLE = re.compile(r"(?<=\n)(?:Exit code \d: [^\n]+\n|```text\n.*?\n```\n)", re.DOTALL)

@@ -133,7 +133,7 @@ def test_what_cannot_be_widened_is_refused_by_name() -> None:
     right = golden.run(graph, inputs, golden.RunOptions(engine="numpy")).outputs
     assert "arrays" in refused(graph, right, inputs)
     graph, inputs = KINDS["matmul FP32"](1)
-    assert "no tensor of FP16, BF16 or FP8" in refused(graph, Fused(0), inputs)
+    assert "no tensor of FP16, BF16 and FP8" in refused(graph, Fused(0), inputs)
     graph, inputs = KINDS["MX FP8E4M3"](1)
     assert "blocks with scales" in refused(graph, Fused(0), inputs)
 

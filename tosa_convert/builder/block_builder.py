@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +40,6 @@ from tosa_convert.graph.opset import (
     operator,
 )
 from tosa_convert.graph.value_rules import tensor_problems
-from tosa_convert.records import NamedTuple, replace
 from tosa_convert.rules.types import Element
 from tosa_convert.rules.values import TypeTable, ValueType
 

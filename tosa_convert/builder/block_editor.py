@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
@@ -37,7 +38,6 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
     operator,
 )
-from tosa_convert.records import replace
 
 if TYPE_CHECKING:
     from tosa_convert.builder.infer_results import Inference

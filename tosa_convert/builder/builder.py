@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -32,7 +33,6 @@ from tosa_convert.graph.opset import (
 )
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version
-from tosa_convert.records import replace
 from tosa_convert.rules.validate import judge, program_findings
 from tosa_convert.rules.values import OperatorView, ShapeType, ValueType
 

@@ -6,11 +6,11 @@ Rewrites, upgrades and corrections write their operators with the same `BlockEdi
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.model import Block, Graph, Operator, block_path, require_graphs
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.records import replace
 
 __all__ = ["BlockEditor", "rewrite"]
 

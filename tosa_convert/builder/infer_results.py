@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from tosa_convert.builder.values import dtype_of
 from tosa_convert.errors import Findings, TosaConvertError, fail
@@ -15,7 +15,6 @@ from tosa_convert.graph.dtypes import BlockShape, DType
 from tosa_convert.graph.model import BlockScale, Operator, ShapeValue, Tensor
 from tosa_convert.graph.opset import AttributeValue, OperandSpec, OperatorSpec
 from tosa_convert.graph.value_rules import attribute_problem, name_problems
-from tosa_convert.records import NamedTuple
 from tosa_convert.rules.families.core import Violation
 from tosa_convert.rules.types import Element, TypeRow, element_text, mismatch, rows, rows_for
 from tosa_convert.rules.validate import element_of, finding, judge

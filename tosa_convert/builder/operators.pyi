@@ -2033,3 +2033,25 @@ class Operators(BlockBuilder):
             - b_zp has the shape [1], and is 0 unless it is of INT8
             - sizes of one letter are equal: output [N, I, J], a [N, I, K], b [_, J, K]
         """
+    def argmin(
+        self,
+        input: Operand,
+        *,
+        axis: int,
+        nan_mode: NanPropagationMode | str = ...,
+        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
+        name: str | Sequence[str] = ...,
+    ) -> Value:
+        """Add the operator ARGMIN, which returns output.
+
+        Types:
+            input T -> output U
+              PRO-INT: T INT8; U INT32
+              PRO-INT: T INT8, INT16, INT32 or INT64; U INT64
+              PRO-INT, EXT-INT16: T INT16; U INT32
+              PRO-FP: T FP32, FP16, BF16, FP8E4M3 or FP8E5M2; U INT32 or INT64
+
+        Rules:
+            - input has rank at least 1
+            - axis is a dimension of input
+        """

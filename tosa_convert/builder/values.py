@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from inspect import Parameter
 from operator import index
@@ -16,7 +17,6 @@ from tosa_convert.graph.constant import dtype_of_array
 from tosa_convert.graph.dtypes import DTYPES, DType, RoundingMode
 from tosa_convert.graph.model import DYNAMIC, Block
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperandSpec, OperatorSpec
-from tosa_convert.records import dataclass
 from tosa_convert.rules.values import ShapeType, Size, TensorType, ValueType
 
 #: The names of element types, for type checkers: in TOSA, in lower case, and in MLIR.

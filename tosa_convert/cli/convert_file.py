@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tosa_convert.cli.messages import STDIN, ProgressDisplay, UsageError, standard_data
 from tosa_convert.errors import TosaConvertError, fail
@@ -24,14 +25,13 @@ from tosa_convert.io.formats import (
     Format,
     of_path,
 )
-from tosa_convert.io.option_table import APPLICABLE, refuse_inapplicable, refuse_weights
+from tosa_convert.io.option_table import refuse_inapplicable, refuse_weights
 from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
-from tosa_convert.records import dataclass, fields, replace
 
 if TYPE_CHECKING:
     from tosa_convert.golden.running.run_options import Engine
     from tosa_convert.graph.model import Graph
-    from tosa_convert.io.option_table import APPLICABLE, Form
+    from tosa_convert.io.option_table import Form
 
 
 # -- loads and saves graphs for verbs that have no options of their own for it ---------------------
@@ -134,6 +134,10 @@ def naming(path: str) -> Iterator[None]:
         ) from None
 
 
+#: Fields of `ConvertOptions` that are checked on their own, or in parts.
+_NEVER_REFUSED: Final = ("read", "write", "to", "direction")
+
+
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class ConvertOptions:
     """The options of `convert`, for any number of files.
@@ -166,7 +170,7 @@ class ConvertOptions:
         given = {
             row.name
             for row in fields(self)
-            if row.name in APPLICABLE and getattr(self, row.name) != row.default
+            if row.name not in _NEVER_REFUSED and getattr(self, row.name) != row.default
         }
         return given | given_options(self.read) | given_options(self.write)
 

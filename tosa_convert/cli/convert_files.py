@@ -7,6 +7,7 @@ import functools
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +36,6 @@ from tosa_convert.io.files import STANDARD, file_error, refuse_same_file
 from tosa_convert.io.formats import MLIR_FORMATS, Format, of_path
 from tosa_convert.io.option_table import refuse_inapplicable
 from tosa_convert.io.source_excerpt import SPLIT_MARKER
-from tosa_convert.records import replace
 
 #: An input and its output.
 Job = tuple[Path, Path]

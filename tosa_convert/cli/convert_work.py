@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from typing import Any, Literal
 
 from tosa_convert.cli.convert_file import (
@@ -17,7 +18,6 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.io.files import STANDARD, refuse_same_file
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, is_saved_model, model_kind
 from tosa_convert.io.options import ReadOptions, WriteOptions
-from tosa_convert.records import fields
 
 
 def convert(*, paths: tuple[str, ...], output: str | None, jobs: int, **given: Any) -> int:

@@ -103,8 +103,7 @@ _PLACE: Final = r"([^\s<:][^:]*):([1-9]\d*):\d+(?=: |$)"
 def _without_lost_places(error: TosaConvertError) -> TosaConvertError:
     """Return an error in which no location looks like a place in a file that is not here."""
     import re
-
-    from tosa_convert.records import replace
+    from dataclasses import replace
 
     def shown(where: str) -> str:
         found = re.match(_PLACE, where)

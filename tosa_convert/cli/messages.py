@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from tosa_convert.errors import TosaConvertError, printable, printable_lines
@@ -25,7 +26,6 @@ from tosa_convert.io.files import (
 )
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.process.ending_signals import Terminated
-from tosa_convert.records import replace
 from tosa_convert.version import __version__
 
 TYPE_CHECKING = False

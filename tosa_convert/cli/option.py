@@ -13,7 +13,7 @@ import click
 from tosa_convert.cli.messages import STANDARD_INPUT, STANDARD_OUTPUT, note, take_streams
 from tosa_convert.errors import TosaConvertError, fail, printable, refuse_unknown
 from tosa_convert.io.files import STANDARD, refuse_same_file
-from tosa_convert.io.option_table import MESSAGES, OPTIONS, Row
+from tosa_convert.io.option_table import FLAGS, MESSAGES, Row, row_of
 from tosa_convert.io.options import LIMIT_NAMES, NARROW, limits_of, parse_limit
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 #: Flag -> its place in the help, and its heading.
 _PLACES: Final = {
-    **{flag: (place, OPTIONS[flag].section) for place, flag in enumerate(OPTIONS)},
-    "--version": (len(OPTIONS), MESSAGES),
-    "--help": (len(OPTIONS) + 1, MESSAGES),
+    **{flag: (place, row_of(flag).section) for place, flag in enumerate(FLAGS)},
+    "--version": (len(FLAGS), MESSAGES),
+    "--help": (len(FLAGS) + 1, MESSAGES),
 }
 #: Options below one heading, besides those of all verbs, if there are no more than these.
 _FEW: Final = 5
@@ -588,7 +588,7 @@ def declared(
     flag: str, changes: Mapping[str, Any], name: str = "", more: str | None = None
 ) -> dict[str, Any]:
     """Return what `Option` is made from: a row of the table with what a verb changes."""
-    row = OPTIONS[flag]
+    row = row_of(flag)
     attributes = {"help": row.help, **_attributes(row), **changes}
     further = row.more if more is None else more
     attributes["help"] = f"{attributes['help']} {further}".strip()

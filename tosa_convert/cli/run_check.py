@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,7 +53,6 @@ from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io import log
-from tosa_convert.records import replace
 
 # --------------------------------------------------------------------------------------------------
 # runs with edge inputs, besides those with random ones: when there are any, and their report.

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,7 +60,6 @@ from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.files import STANDARD, replace_file
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.records import replace
 
 #: Seconds of a run that are worth a note.
 _LONG: Final = 20.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -21,11 +22,10 @@ from tosa_convert.cli.text_columns import (
 from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.formats.read import types_of_weights
 from tosa_convert.golden.arrays.npz import StoredArray, open_array, stored_arrays
-from tosa_convert.graph.dtypes import DType, dtype
+from tosa_convert.graph.dtypes import FLOATS, DType, dtype
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.files import STANDARD, open_regular, write_standard_output
 from tosa_convert.io.formats import FORMATS, sniff
-from tosa_convert.records import dataclass, replace
 from tosa_convert.rules.values import shape_text
 from tosa_convert.views.inspection.statistics import Statistics, statistics_of
 
@@ -40,8 +40,8 @@ _BLOCK: Final = 1 << 20
 _EXTENSIONS: Final = (".npy", ".npz")
 #: Bytes by which the kind of a file is told.
 _FIRST_BYTES: Final = 1 << 12
-#: The only type of two opaque bytes.
-_OPAQUE: Final = {2: "BF16"}
+#: Bytes -> the only type of so many opaque bytes, if there is one.
+_OPAQUE: Final = {2: next(row for row in FLOATS if not row.is_native)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +146,14 @@ def _numbers(found: np.dtype[Any], row: DType | None) -> tuple[str, np.dtype[Any
     width = found.itemsize
     if found.kind == "V" and found.names is None:
         if row is None and width in _OPAQUE:
-            row = dtype(_OPAQUE[width])
+            row = _OPAQUE[width]
         if row is None or row.numpy.itemsize != width:
             return None
         return row.name, row.numpy
     if row is not None and row.numpy != found:
         if found.kind == "u" and row.numpy.itemsize == width:
             return row.name, row.numpy
-        if row.name == "INT4" and found.kind == "i":
+        if row.is_in_bytes and found.kind == "i":
             return row.name, found
     if found.kind in "biuf":
         return str(found) if row is None else row.name, found

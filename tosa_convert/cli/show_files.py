@@ -7,6 +7,7 @@ import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.cli import show_text
@@ -36,7 +37,6 @@ from tosa_convert.io.files import STANDARD, map_file, write_standard_output
 from tosa_convert.io.formats import is_saved_model, model_kind
 from tosa_convert.io.option_table import refuse_inapplicable
 from tosa_convert.io.options import ReadOptions, given_options
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.views.inspection.summary import summarize
 
 if TYPE_CHECKING:

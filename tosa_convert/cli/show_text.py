@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.cli.text_columns import (
@@ -18,7 +19,6 @@ from tosa_convert.errors import Finding, grouped, printable
 from tosa_convert.formats.read import Storage
 from tosa_convert.graph.model import UNLOCATED, SoftwareVersion, Target, Version, counted
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format
-from tosa_convert.records import dataclass
 from tosa_convert.rules.amounts import Amount
 from tosa_convert.version import __version__
 from tosa_convert.views.inspection.listing import (

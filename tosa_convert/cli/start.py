@@ -155,13 +155,13 @@ class PlainCall:
         self, name: str, words: Sequence[str], given: dict[str, Any], is_alone: bool
     ) -> None:
         from tosa_convert.cli.verbs import DESCRIBED
-        from tosa_convert.io.option_table import OPTIONS
+        from tosa_convert.io.option_table import row_of
 
         self.name, self.words, self.given, self.is_alone = name, words, given, is_alone
         verb = DESCRIBED[name]
         self.values = {argument: given[argument] for argument in verb.arguments}
         for flag in verb.options.split():
-            row, changes = OPTIONS[flag], verb.changes.get(flag, {})
+            row, changes = row_of(flag), verb.changes.get(flag, {})
             absent = () if "multiple" in changes else changes.get("default", row.absent())
             self.values[changes.get("name", row.name)] = given.get(flag, absent)
 
@@ -205,9 +205,9 @@ def plain_call(verb_name: str, words: Sequence[str]) -> PlainCall | None:
 
 def _plain_options(verb: Described) -> dict[str, Row]:
     """Return the options of a verb that a plain line may have, by all of their names."""
-    from tosa_convert.io.option_table import OPTIONS
+    from tosa_convert.io.option_table import row_of
 
-    rows = [OPTIONS[flag] for flag in (*verb.options.split(), "--quiet", "--verbose")]
+    rows = map(row_of, (*verb.options.split(), "--quiet", "--verbose"))
     return {
         name: row
         for row in rows

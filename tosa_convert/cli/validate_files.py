@@ -10,6 +10,7 @@ import functools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -40,7 +41,6 @@ from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.static_shapes import open_inputs
 from tosa_convert.io.files import STANDARD
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.records import dataclass
 from tosa_convert.rules.families.core import dashed
 from tosa_convert.rules.public import TARGET_CODES, Needs, needs
 from tosa_convert.version import __version__

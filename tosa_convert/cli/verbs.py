@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-
-from tosa_convert.records import NamedTuple
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
 from typing import Final, Literal
@@ -24,7 +25,6 @@ from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.graph.verify import verify
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format
-from tosa_convert.records import dataclass
 from tosa_convert.remedies import with_file
 from tosa_convert.rules.public import find_violations
 

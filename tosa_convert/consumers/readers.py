@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import permutations
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from tosa_convert.errors import fail, refuse_unknown, suggest
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format
 from tosa_convert.io.options import Weights, WriteOptions
-from tosa_convert.records import NamedTuple, replace
 
 Form = Literal["embedded", "offset", "npy", "safetensors", "irpa"]
 

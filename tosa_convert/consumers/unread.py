@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,6 @@ from tosa_convert.errors import Finding
 from tosa_convert.graph.dtypes import ResizeMode
 from tosa_convert.graph.model import DYNAMIC, Block, Operator, located, operator_path, quoted
 from tosa_convert.io import log
-from tosa_convert.records import replace
 from tosa_convert.rules.validate import judge
 from tosa_convert.rules.values import OperatorView, TypeTable
 

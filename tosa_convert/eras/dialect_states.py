@@ -7,12 +7,11 @@ what released packages accept and print, and runs of small programs in them.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import fail
 from tosa_convert.graph import opset
 from tosa_convert.graph.dtypes import DTYPES
-from tosa_convert.records import NamedTuple
 
 #: States in which the form of something changed.
 _FORMS: Final = (
@@ -90,8 +89,6 @@ TYPES: Final = {row.name: row.state for row in DTYPES if row.state}
 INT4_OPERANDS: Final = "2024-07"
 #: Tensors have scales.
 BLOCK_SCALES: Final = "2026-08"
-#: An accumulator can be BF16.
-BF16_ACCUMULATORS: Final = "2026-08"
 
 
 class Renamed(NamedTuple):

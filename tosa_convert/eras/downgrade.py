@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from functools import partial
 from typing import Final
@@ -16,7 +17,6 @@ from typing import Final
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.builder.edit import rewrite
 from tosa_convert.eras.dialect_states import (
-    BF16_ACCUMULATORS,
     BLOCK_SCALES,
     DENSE_ARRAYS,
     ENUMS,
@@ -38,7 +38,7 @@ from tosa_convert.eras.old_operations import (
 )
 from tosa_convert.eras.table import DOWNGRADES, Downgrade
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.graph.dtypes import INT4, INT8, DType, dtype
+from tosa_convert.graph.dtypes import FLOATS, INT8, DType, dtype
 from tosa_convert.graph.model import (
     DYNAMIC,
     Block,
@@ -51,7 +51,6 @@ from tosa_convert.graph.model import (
     quoted,
 )
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE
-from tosa_convert.records import replace
 
 _CODE = "unsupported-by-reader"
 
@@ -125,17 +124,18 @@ def missing(graph: Graph, form: Form) -> Iterator[Finding]:
             if not form.has_operator(operator):
                 place = located(operator_path(where, index, operator), operator)
                 yield Finding(_CODE, place, f"{form.who} has no {operator.spec.name}")
-            elif form.state < INT4_OPERANDS and _is_new_for_int4(block, operator, form):
+            elif form.state < INT4_OPERANDS and (row := _new_operand(block, operator, form)):
                 place = located(operator_path(where, index, operator), operator)
-                yield Finding(_CODE, place, f"{form.who} has no {operator.spec.name} of INT4")
+                yield Finding(_CODE, place, f"{form.who} has no {operator.spec.name} of {row}")
 
 
-def _is_new_for_int4(block: Block, operator: Operator, form: Form) -> bool:
-    """Return whether only constants and convolutions took the INT4 of an operator."""
-    if operator.spec is CONST or "CONV" in operator.spec.name or not form.has_type(INT4):
-        return False
+def _new_operand(block: Block, operator: Operator, form: Form) -> DType | None:
+    """Return the integers below 8 bits of an operator, if only constants and convolutions took them."""
+    if operator.spec is CONST or "CONV" in operator.spec.name:
+        return None
     tensors = (block.tensors.get(name) for name in (*operator.inputs, *operator.outputs))
-    return any(tensor is not None and tensor.dtype is INT4 for tensor in tensors)
+    kinds = [tensor.dtype for tensor in tensors if tensor is not None]
+    return next((row for row in kinds if row.is_in_bytes and form.has_type(row)), None)
 
 
 def older_findings(graph: Graph, form: Form) -> list[Finding]:
@@ -275,7 +275,7 @@ class _Editor080(DowngradeEditor):
     largest_bound = 2.0**31 - 1
 
     def since(self, state: str) -> str:
-        return "TOSA 1.1" if state >= BF16_ACCUMULATORS else "TOSA 1.0"
+        return "TOSA 1.1" if state >= BLOCK_SCALES else "TOSA 1.0"
 
     def downgrade(
         self, op: Operator, own: dict[str, WrittenValue], inputs: Sequence[str] | None = None
@@ -328,7 +328,6 @@ _DOWNGRADES_080: Final[dict[str, tuple[str, Downgrade]]] = {
 # -- operators and types that TOSA 1.1 added, in the forms of 1.0 that compute the same ------------
 
 _BOOL: Final = dtype("BOOL")
-_FLOATS: Final = frozenset(map(dtype, ("FP32", "FP16", "BF16")))
 
 
 def in_forms_of_1_0(graph: Graph) -> tuple[Graph, str]:
@@ -348,11 +347,11 @@ def _cast(op: Operator, edit: BlockEditor) -> bool:
     """Write a CAST to BOOL as a comparison with 0, so that NaN is true, and from BOOL by way of INT8."""
     (operand,), (result,) = op.inputs, op.outputs
     source, target = edit.tensors[operand], edit.tensors[result]
-    if source.dtype is _BOOL and target.dtype in _FLOATS:
+    if source.dtype is _BOOL and target.dtype in FLOATS:
         number = edit.emit("CAST", [operand], like=operand, dtype=INT8)
         edit.emit("CAST", [number], results=op.outputs)
         return True
-    if source.dtype not in _FLOATS or target.dtype is not _BOOL or source.shape is None:
+    if source.dtype not in FLOATS or target.dtype is not _BOOL or source.shape is None:
         return False
     zero = edit.number(0, like=operand, name=f"{result}_zero")
     equal = edit.emit("EQUAL", [operand, zero], like=operand, dtype=_BOOL)

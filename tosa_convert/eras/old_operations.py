@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.builder.values import Data, DTypeLike
 from tosa_convert.eras.dialect_states import (
     ATTRIBUTES,
-    BF16_ACCUMULATORS,
     NARROW_AXES,
     name_in,
 )
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.graph.dtypes import DType, dtype
+from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import DYNAMIC, Block, Operator, Tensor
 from tosa_convert.graph.opset import CONST, AttributeSpec, operator
-from tosa_convert.records import NamedTuple, dataclass, field
 
 # -- an operation in a form that TOSA had before 1.0 -----------------------------------------------
 
@@ -413,7 +412,6 @@ def resolved(sizes: Sequence[int], result: Sequence[int] | None) -> tuple[int, .
 
 #: The list of integers that has 32 bits each.
 _NARROW_LISTS: Final = frozenset({"perms"})
-_BF16: Final = dtype("BF16")
 _FOLD: Final = "fold it into a constant"
 
 
@@ -486,8 +484,8 @@ class DowngradeEditor(BlockEditor):
 
     def _attribute(self, operator: Operator, row: AttributeSpec) -> WrittenValue:
         value: Any = operator.attributes[row.name]
-        if value is _BF16 and self.state < BF16_ACCUMULATORS:
-            raise Refused(f"{row.name} can be BF16 only since {self.since(BF16_ACCUMULATORS)}")
+        if isinstance(value, DType) and self.state < (since := value.sums_since or ""):
+            raise Refused(f"{row.name} can be {value} only since {self.since(since)}")
         if row.kind == "i32":
             return Integer(value, 64 if row.name == "axis" and self.state < NARROW_AXES else 32)
         if row.kind == "i32s":

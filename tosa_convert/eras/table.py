@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, SHAPES
 from tosa_convert.eras.old_operations import DowngradeEditor, Editor, OldOperation
@@ -11,7 +11,6 @@ from tosa_convert.eras.rules import convolution, data_layout, elementwise
 from tosa_convert.eras.rules import data_layout as resize
 from tosa_convert.graph.model import Operator, Tensor
 from tosa_convert.graph.opset import BY_MLIR, table_of
-from tosa_convert.records import NamedTuple
 
 #: Writes an operator of today in an older form.
 Downgrade = Callable[[DowngradeEditor, Operator], None]

@@ -7,7 +7,8 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.io import log
@@ -20,7 +21,6 @@ from tosa_convert.io.options import (
     WeightForm,
     given_options,
 )
-from tosa_convert.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from tosa_convert.eras.old_operations import Upgrade

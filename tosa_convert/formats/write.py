@@ -6,6 +6,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tosa_convert.errors import fail, refuse_unknown
@@ -17,7 +18,6 @@ from tosa_convert.formats.read import (
     weights_folder,
     with_weights,
 )
-from tosa_convert.graph.constant import in_order
 from tosa_convert.io import log
 from tosa_convert.io.files import Progress, map_file, one_writer, replace_file
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WRITTEN, Format
@@ -29,7 +29,6 @@ from tosa_convert.io.options import (
     Weights,
     WriteOptions,
 )
-from tosa_convert.records import replace
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
@@ -169,12 +168,17 @@ def _refuse_wrong(graph: Graph, written_as: Form, options: WriteOptions) -> dict
 
     columns = refuse_unsound(graph)
     if options.validate and written_as != "json" and options.elide is None:
-        from tosa_convert.rules.infer import undefined_shapes
         from tosa_convert.rules.public import refuse_invalid
+        from tosa_convert.rules.values import SHAPE_DIVISIONS
 
         refuse_invalid(graph, columns)
-        for finding in undefined_shapes(graph):
-            log.warning("%s: %s", finding.where, finding.message)
+        if any(
+            op.spec.name in SHAPE_DIVISIONS for _, row in graph.blocks() for op in row.operators
+        ):
+            from tosa_convert.rules.infer import undefined_shapes
+
+            for finding in undefined_shapes(graph):
+                log.warning("%s: %s", finding.where, finding.message)
     return columns
 
 
@@ -201,6 +205,8 @@ def _render_sound(
         version = _bytecode_version(options, state)
         options = replace(options, bytecode_version=version)
         with garbage_collection_paused():
+            from tosa_convert.graph.constant import in_order
+
             return in_order(encode_module(graph, options, columns=columns, state=state).pieces)
     from tosa_convert.formats.mlir.text.print.module import write as write_text
 

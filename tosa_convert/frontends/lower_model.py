@@ -6,8 +6,9 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.process.request import (
@@ -24,7 +25,6 @@ from tosa_convert.io.files import file_error
 from tosa_convert.io.options import DEFAULT_LIMITS, ReadOptions, refuse_time_limit
 from tosa_convert.process.child import temporary_folder
 from tosa_convert.process.workers import import_of_this_package
-from tosa_convert.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.partial.programs import Parts

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.module_header import NEVER_LOWERED as MODULE_NEVER_LOWERED
@@ -19,7 +20,6 @@ from tosa_convert.frontends.tflite.unlowered import known_unlowered
 from tosa_convert.frontends.torch.header import NEVER_LOWERED, read_pt2
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import LimitsLike, limits_of
-from tosa_convert.records import NamedTuple, dataclass
 
 # -- read frozen GraphDefs of TensorFlow without TensorFlow ----------------------------------------
 

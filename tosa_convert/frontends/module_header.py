@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tosa_convert.errors import fail
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.graph.derived import unused_name
-from tosa_convert.records import NamedTuple
 
 # -- functions of MLIR modules that are models: which is lowered, and the names of its values ------
 # Each function takes `ir` of the bindings that parsed the module.

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -27,7 +28,6 @@ from tosa_convert.frontends.table import (
 from tosa_convert.io.keywords import refuse_unexpected, takes_keywords
 from tosa_convert.io.options import LimitsLike, ReadOptions, Shapes
 from tosa_convert.process.child import temporary_folder
-from tosa_convert.records import replace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

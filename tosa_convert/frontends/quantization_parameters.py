@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.frontends.process.request import Value
 from tosa_convert.graph.model import Graph
-from tosa_convert.records import NamedTuple
 from tosa_convert.rewrites import quantised_patterns
 
 Array = npt.NDArray[Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -35,7 +36,6 @@ from tosa_convert.graph.static_shapes import open_inputs
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.records import replace
 from tosa_convert.rewrites.table import EXACT
 from tosa_convert.rules.validate import Validator
 

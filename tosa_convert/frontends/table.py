@@ -6,14 +6,14 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import Finding, TosaConvertError, fail, near_match, refuse_unknown, suggest
 from tosa_convert.extensions import find_extension, is_extension
 from tosa_convert.installation import install_command
 from tosa_convert.io.files import map_file
 from tosa_convert.io.formats import is_saved_model, model_kind
-from tosa_convert.records import NamedTuple, dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

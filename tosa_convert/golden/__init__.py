@@ -84,59 +84,25 @@ __all__ = [
 
 #: Module -> the public names that it defines. Those of `qualify` are imported from above this package.
 _PUBLIC = {
-    "tosa_convert.golden.accuracy.comparison": (
-        "Comparison",
-        "TensorComparison",
-        "compare",
-    ),
-    "tosa_convert.golden.accuracy.criteria": ("Tolerances",),
-    "tosa_convert.golden.backends.runners": (
-        "Backend",
-        "Record",
-        "Runner",
-        "open_backend",
-    ),
-    "tosa_convert.golden.checking.check": ("check",),
-    "tosa_convert.golden.edges.coverage": (
-        "EdgeCoverage",
-        "OperatorEdges",
-        "edge_coverage",
-    ),
-    "tosa_convert.golden.edges.edge_inputs": ("edge_inputs",),
-    "tosa_convert.golden.running.intermediates": (
-        "Intermediate",
-        "iterate_tensors",
-    ),
-    "tosa_convert.golden.running.programs": ("input_arrays",),
-    "tosa_convert.golden.running.run": (
-        "run",
-        "steps",
-    ),
-    "tosa_convert.golden.running.run_graph": ("Result",),
-    "tosa_convert.golden.running.run_options": ("RunOptions",),
-    "tosa_convert.qualify.bisection.bisect": ("bisect",),
-    "tosa_convert.qualify.bisection.result": (
-        "Bisection",
-        "Case",
-        "Divergence",
-        "save_case",
-    ),
-    "tosa_convert.qualify.detection.power": (
-        "ChangePower",
-        "Power",
-        "TensorPower",
-        "Threshold",
-        "power",
-    ),
-    "tosa_convert.qualify.random_graphs.generate": ("generate",),
-    "tosa_convert.qualify.reduction.reduce": (
-        "Failure",
-        "Reduction",
-        "reduce",
-    ),
-    "tosa_convert.reference.call": ("Step",),
+    "tosa_convert.golden.accuracy.comparison": "Comparison TensorComparison compare",
+    "tosa_convert.golden.accuracy.criteria": "Tolerances",
+    "tosa_convert.golden.backends.runners": "Backend Record Runner open_backend",
+    "tosa_convert.golden.checking.check": "check",
+    "tosa_convert.golden.edges.coverage": "EdgeCoverage OperatorEdges edge_coverage",
+    "tosa_convert.golden.edges.edge_inputs": "edge_inputs",
+    "tosa_convert.golden.running.intermediates": "Intermediate iterate_tensors",
+    "tosa_convert.golden.running.programs": "input_arrays",
+    "tosa_convert.golden.running.run": "run steps",
+    "tosa_convert.golden.running.run_graph": "Result",
+    "tosa_convert.golden.running.run_options": "RunOptions",
+    "tosa_convert.qualify.bisection.bisect": "bisect",
+    "tosa_convert.qualify.bisection.result": "Bisection Case Divergence save_case",
+    "tosa_convert.qualify.detection.power": "ChangePower Power TensorPower Threshold power",
+    "tosa_convert.qualify.random_graphs.generate": "generate",
+    "tosa_convert.qualify.reduction.reduce": "Failure Reduction reduce",
+    "tosa_convert.reference.call": "Step",
 }
-_MODULES = {name: module for module, names in _PUBLIC.items() for name in names}
+_MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

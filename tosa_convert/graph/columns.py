@@ -13,7 +13,6 @@ from functools import cache
 from itertools import chain, compress, count
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tosa_convert.graph.dtypes import INT4
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import MAX_RANK, Block, Operator, ShapeValue, Tensor, element_count
 from tosa_convert.graph.opset import (
@@ -274,7 +273,7 @@ def _values_keep_rules(block: Block, columns: BlockColumns) -> bool:
             or tensor.variable_name
             or data.count != counts[type_number]
             or data.dtype is not tensor.dtype
-            or data.dtype is INT4
+            or data.dtype.is_in_bytes
         ):
             if any(True for _ in tensor_problems(tensor.name, tensor)):
                 return False

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
-from tosa_convert.graph.dtypes import DTYPES, INT4, DType, dtype
+from tosa_convert.graph.dtypes import DTYPES, V1_0, DType, dtype
 from tosa_convert.graph.lazy_numpy import FEW, np
 
 if TYPE_CHECKING:
@@ -86,22 +86,20 @@ def sign_extend(elements: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int8]:
 _COPIED = 1 << 20
 #: A file has an element as an attribute, such as a bound of CLAMP, in this many bytes.
 ELEMENT_BYTES = 8
-#: `tosa-opt` pads the data of a constant with zeros to a multiple of this many bytes,
+#: `tosa-opt` pads the data of a constant with zeros to a multiple of this many bytes, except elements
+#: that TOSA 1.1 added for blocks.
 _PADDED_BYTES = 8
-#: except data of these types.
-_UNPADDED = frozenset({"FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"})
-#: The form in `struct` of element types whose values Python has.
+#: The form in `struct` of numpy's types whose values Python has.
 _FORMATS = {
-    "BOOL": "?",
-    "INT8": "b",
-    "INT16": "h",
-    "INT32": "i",
-    "INT64": "q",
-    "FP16": "e",
-    "FP32": "f",
-    "BF16": "f",
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "float16": "e",
+    "float32": "f",
 }
-_BF16 = dtype("BF16")
+_UPPER_HALF = "bfloat16"
 _BOOL = dtype("BOOL")
 _INT48 = dtype("INT48")
 
@@ -209,7 +207,9 @@ class Constant:
     @property
     def usual_padding(self) -> int:
         """Return the padding that `tosa-opt` writes, in bytes."""
-        return 0 if self.dtype.name in _UNPADDED else -self.nbytes % _PADDED_BYTES
+        row = self.dtype
+        is_of_blocks = row.since > V1_0 and row.kind in ("float", "fixed")
+        return 0 if is_of_blocks else -self.nbytes % _PADDED_BYTES
 
     @property
     def address(self) -> int:
@@ -269,13 +269,15 @@ class Constant:
             >>> Constant(dtype("INT16"), 2, bytes([1, 0, 255, 255])).values()
             [1, -1]
         """
-        code = _FORMATS.get(self.dtype.name)
+        code, is_half = None, self.dtype.numpy_name == _UPPER_HALF
+        if self.dtype.is_native or is_half:
+            code = _FORMATS["float32" if is_half else self.dtype.numpy_name]
         if code is None or self.count >= FEW:
             values: list[Any] = self.numpy().tolist()
             return values
         # Fast path of numpy; equal by test test_the_values_of_few_elements_are_those_of_numpy
         raw = bytes(self.buffer)
-        if self.dtype is _BF16:
+        if is_half:
             wide = bytearray(2 * len(raw))
             wide[2::4], wide[3::4] = raw[0::2], raw[1::2]
             raw = bytes(wide)
@@ -307,8 +309,8 @@ class Constant:
             result = wide.view("<i8").reshape(-1)
         elif self.dtype is _BOOL:
             result = raw.reshape(-1) != 0
-        elif self.dtype is INT4:
-            result = sign_extend(raw.reshape(-1), 4).astype(self.dtype.numpy)
+        elif self.dtype.is_in_bytes:
+            result = sign_extend(raw.reshape(-1), self.dtype.bits).astype(self.dtype.numpy)
         else:
             little = self.dtype.numpy.newbyteorder("<") if self.dtype.bits > 8 else self.dtype.numpy
             result = np.ascontiguousarray(raw).view(little).reshape(-1)
@@ -382,15 +384,16 @@ class Constant:
         )
 
     def holds_int4_minus_8(self) -> bool:
-        """Return whether an INT4 constant has the value -8.
+        """Return whether packed integers have the value -8, or another one below their least.
 
         TOSA does not allow it and readers corrupt it.
         """
-        if self.dtype is not INT4 or not self.count:
+        if not (self.dtype.is_in_bytes and self.dtype.is_symmetric and self.count):
             return False
+        mask, sign = (1 << self.dtype.bits) - 1, 1 << (self.dtype.bits - 1)
         if self.splat:
-            return self.buffer[0] & 0x0F == 8
-        return any((block & 0x0F == 8).any() for block in self.raw_blocks())
+            return self.buffer[0] & mask == sign
+        return any((block & mask == sign).any() for block in self.raw_blocks())
 
 
 class Rearranged(Constant):
@@ -464,9 +467,6 @@ def _restored(
 
 
 # -- constants from numpy arrays -------------------------------------------------------------------
-
-#: Element types whose arrays hold codes: numpy and ml_dtypes have no type of their own for them.
-_CODES: Final = frozenset({"MXINT8"})
 
 
 def dtype_of_array(array: npt.NDArray[Any]) -> DType | None:
@@ -553,5 +553,8 @@ def _refuse_values_beyond(flat: npt.NDArray[Any], element: DType) -> None:
 
 
 _BY_NUMPY: Final = {
-    row.numpy_name: row for row in reversed(DTYPES) if row.name not in {"INT48", *_CODES}
+    # Others hold codes, or are wider than their elements in a file.
+    row.numpy_name: row
+    for row in reversed(DTYPES)
+    if row.is_native or row.kind in ("float", "scale") or row.is_in_bytes
 }

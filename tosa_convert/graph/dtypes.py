@@ -10,13 +10,25 @@ from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.records import dataclass
+from tosa_convert.records import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     import numpy as np
 
 V1_0: Final = (1, 0)
 V1_1: Final = (1, 1)
+
+
+class Numbers(NamedTuple):
+    """The numbers of a type that has fractions.
+
+    fraction: its bits. least: the smallest normal number. most: the largest finite one.
+    """
+
+    fraction: int
+    least: float
+    most: float
+    has_infinity: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -28,6 +40,12 @@ class DType:
     bits: bits of one element in a file; elements below 8 bits are packed without gaps.
     numpy_name: the numpy or ml_dtypes type of one unpacked element. INT48 is widened to int64.
     mlir: the name of the type in MLIR.
+    kind: "bool", "integer", "float", "scale" of a block, or "fixed" point in codes.
+    numbers: those of a type with fractions, but for scales.
+    accumulator: the type in which its sums are added, unless an attribute says another one.
+    sums_since: the state of MLIR's dialect that made it an accumulator; None if it is none.
+    extension: what it needs by itself.
+    is_symmetric: the least integer is minus the greatest one.
     since: the TOSA version that introduced it, (major, minor).
     state: the month of the state of MLIR's dialect that added it; "" if the first one had it.
 
@@ -41,6 +59,12 @@ class DType:
     bits: int
     numpy_name: str
     mlir: str
+    kind: str
+    numbers: Numbers | None = None
+    accumulator: str = ""
+    sums_since: str | None = None
+    extension: str = ""
+    is_symmetric: bool = False
     since: tuple[int, int] = V1_0
     state: str = ""
 
@@ -58,7 +82,27 @@ class DType:
     @property
     def is_float(self) -> bool:
         """Return whether elements are floating-point; the scales FP8UE8M0 are, MXINT8 is not."""
-        return self.name.startswith(("FP", "BF"))
+        return self.kind in ("float", "scale")
+
+    @property
+    def is_native(self) -> bool:
+        """Return whether numpy has the type, and an element takes as many bits in a file."""
+        return (
+            self.kind != "fixed"
+            and self.numpy_name in (*("bool", f"int{self.bits}", f"float{self.bits}"),)
+            and not self.is_packed
+        )
+
+    @property
+    def is_in_bytes(self) -> bool:
+        """Return whether it is an integer below 8 bits, which arrays hold as int8."""
+        return self.is_packed and self.kind == "integer"
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Return the least and the greatest integer, or code of fixed point."""
+        most = (1 << (self.bits - 1)) - 1
+        return (0, 1) if self.kind == "bool" else (-most - (not self.is_symmetric), most)
 
     @property
     def element_bytes(self) -> int:
@@ -87,25 +131,43 @@ def _numpy_type(name: str) -> np.dtype[Any]:
         return np.dtype(getattr(ml_dtypes, name))
 
 
+def _float(fraction: int, exponent: int) -> Numbers:
+    """Return the numbers of a type of IEEE 754. exponent: of the smallest normal one."""
+    return Numbers(fraction, 2.0**exponent, (2 - 2.0**-fraction) * 2.0 ** (1 - exponent), True)
+
+
+_E4M3: Final = Numbers(3, 2.0**-6, 448.0, has_infinity=False)
+_E2M3: Final = Numbers(3, 1.0, 7.5, has_infinity=False)
+_E3M2: Final = Numbers(2, 0.25, 28.0, has_infinity=False)
+_E2M1: Final = Numbers(1, 1.0, 6.0, has_infinity=False)
+#: Fixed point: everywhere the distance that floats of six bits have below 1.
+_FIXED: Final = Numbers(6, 1.0, 127 / 64, has_infinity=False)
+
+# fmt: off
 DTYPES: Final[tuple[DType, ...]] = (
-    DType("BOOL", 1, 8, "bool", "i1"),
-    DType("INT4", 2, 4, "int4", "i4", state="2023-08"),
-    DType("INT8", 3, 8, "int8", "i8"),
-    DType("INT16", 4, 16, "int16", "i16"),
-    DType("INT32", 5, 32, "int32", "i32"),
-    DType("INT48", 6, 48, "int64", "i48"),
-    DType("FP32", 7, 32, "float32", "f32"),
-    DType("FP16", 8, 16, "float16", "f16"),
-    DType("BF16", 9, 16, "bfloat16", "bf16"),
-    DType("FP8E4M3", 11, 8, "float8_e4m3fn", "f8E4M3FN", state="2024-07"),
-    DType("FP8E5M2", 12, 8, "float8_e5m2", "f8E5M2", state="2024-07"),
-    DType("FP6E2M3", 13, 6, "float6_e2m3fn", "f6E2M3FN", V1_1, "2025-11"),
-    DType("FP6E3M2", 14, 6, "float6_e3m2fn", "f6E3M2FN", V1_1, "2025-11"),
-    DType("FP4E2M1", 15, 4, "float4_e2m1fn", "f4E2M1FN", V1_1, "2025-11"),
-    DType("FP8UE8M0", 16, 8, "float8_e8m0fnu", "f8E8M0FNU", V1_1, "2025-11"),
-    DType("INT64", 17, 64, "int64", "i64", V1_1),
-    DType("MXINT8", 18, 8, "int8", "!tosa.mxint8", V1_1, "2026-05"),
+    DType("BOOL", 1, 8, "bool", "i1", "bool"),
+    DType("INT4", 2, 4, "int4", "i4", "integer", extension="INT4", is_symmetric=True, state="2023-08"),
+    DType("INT8", 3, 8, "int8", "i8", "integer", accumulator="INT32"),
+    DType("INT16", 4, 16, "int16", "i16", "integer", accumulator="INT48"),
+    DType("INT32", 5, 32, "int32", "i32", "integer", sums_since=""),
+    DType("INT48", 6, 48, "int64", "i48", "integer", sums_since="", extension="INT16"),
+    DType("FP32", 7, 32, "float32", "f32", "float", _float(23, -126), "FP32", ""),
+    DType("FP16", 8, 16, "float16", "f16", "float", _float(10, -14), "FP16", ""),
+    DType("BF16", 9, 16, "bfloat16", "bf16", "float", _float(7, -126), "FP32", "2026-08", "BF16"),
+    DType("FP8E4M3", 11, 8, "float8_e4m3fn", "f8E4M3FN", "float", _E4M3, "FP16",
+          extension="FP8E4M3", state="2024-07"),
+    DType("FP8E5M2", 12, 8, "float8_e5m2", "f8E5M2", "float", _float(2, -14), "FP16",
+          extension="FP8E5M2", state="2024-07"),
+    DType("FP6E2M3", 13, 6, "float6_e2m3fn", "f6E2M3FN", "float", _E2M3, since=V1_1, state="2025-11"),
+    DType("FP6E3M2", 14, 6, "float6_e3m2fn", "f6E3M2FN", "float", _E3M2, since=V1_1, state="2025-11"),
+    DType("FP4E2M1", 15, 4, "float4_e2m1fn", "f4E2M1FN", "float", _E2M1, since=V1_1, state="2025-11"),
+    DType("FP8UE8M0", 16, 8, "float8_e8m0fnu", "f8E8M0FNU", "scale",
+          extension="MX-COMMON", since=V1_1, state="2025-11"),
+    DType("INT64", 17, 64, "int64", "i64", "integer", extension="INT64", since=V1_1),
+    DType("MXINT8", 18, 8, "int8", "!tosa.mxint8", "fixed", _FIXED,
+          is_symmetric=True, since=V1_1, state="2026-05"),
 )
+# fmt: on
 
 #: Names of enum DType that are not element types of a tensor, and why.
 NOT_ELEMENT_TYPES: Final = {
@@ -137,7 +199,10 @@ BLOCK_SCALED: Final = tuple(
 )
 BLOCK_SCALE: Final = dtype("FP8UE8M0")
 
-INT4: Final = dtype("INT4")
+#: Floating point in which operators compute, and that of 8 bits.
+FLOATS: Final = tuple(row for row in DTYPES if row.kind == "float" and row.bits >= 16)
+FP8: Final = tuple(row for row in DTYPES if row.kind == "float" and row.bits == 8)
+
 INT8: Final = dtype("INT8")
 INT16: Final = dtype("INT16")
 INT32: Final = dtype("INT32")

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from tosa_convert.errors import fail
 from tosa_convert.graph.dtypes import (
+    DTYPES,
     V1_0,
     V1_1,
     BlockSize,
@@ -17,7 +18,6 @@ from tosa_convert.graph.dtypes import (
     NanPropagationMode,
     ResizeMode,
     RoundingMode,
-    dtype,
 )
 from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, TOOLS_STATE, WORDS, Row, Traits
 from tosa_convert.records import NamedTuple, dataclass, replace
@@ -253,7 +253,7 @@ def _of_kind(kind: str, names: str) -> list[AttributeSpec]:
 
 
 _NAN: Final = NanPropagationMode.PROPAGATE
-_ACC: Final = tuple(map(dtype, ("INT32", "INT48", "FP16", "BF16", "FP32")))
+_ACC: Final = tuple(row for row in DTYPES if row.sums_since is not None)
 #: The attributes by their names; all operators that have one mean the same by it.
 _ATTRIBUTES: Final = {
     row.name: row

@@ -31,7 +31,7 @@ T = TypeVar("T")
 #: Characters of the target's name in the name of its temporary file. A character takes up to 4 bytes,
 #: and a name has at most 255.
 _NAME_CHARACTERS: Final = 32
-_PART: Final = re.compile(r"\..{0,32}\.[0-9a-f]{12}\.part", re.DOTALL)
+_PART: Final = r"(?s)\..{0,32}\.[0-9a-f]{12}\.part"
 #: Errors of a disk, or of a user's share of it, that is full.
 _FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
@@ -85,7 +85,7 @@ def one_writer(folder: str) -> Iterator[None]:
 
     A folder that is itself being written has its own lock, and one writer.
     """
-    is_fresh = _PART.fullmatch(os.path.basename(folder)) is not None
+    is_fresh = re.fullmatch(_PART, os.path.basename(folder)) is not None
     held = -1 if is_fresh else hold(folder or ".")
     try:
         yield
@@ -118,7 +118,7 @@ class Retried:
             if error.errno not in _FULL:
                 raise
         folder = self.folder
-        while _PART.fullmatch(os.path.basename(folder)):  # a folder that is being written
+        while re.fullmatch(_PART, os.path.basename(folder)):  # a folder that is being written
             folder = os.path.dirname(folder)
         remove_left.__wrapped__(folder)
         return _write(self.file, piece)
@@ -137,7 +137,7 @@ def remove_left(folder: str) -> None:
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
-        for path in [entry.path for entry in entries if _PART.fullmatch(entry.name)]:
+        for path in [entry.path for entry in entries if re.fullmatch(_PART, entry.name)]:
             with contextlib.suppress(OSError):
                 _remove_unlocked(path)
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail, suggest
-from tosa_convert.records import NamedTuple
 
 Format = Literal["mlir", "mlirbc", "tosa", "json", "vgf", "spv", "pte"]
 
@@ -63,9 +62,9 @@ MLIR_FORMATS: Final = frozenset({"mlir", "mlirbc"})
 
 _BYTECODE: Final = b"ML\xefR"
 #: A portable artifact of StableHLO: bytecode, a version of it, and the producer.
-_ARTIFACT: Final = re.compile(rb"ML\xefR.StableHLO_v", re.DOTALL)
+_ARTIFACT: Final = rb"(?s)ML\xefR.StableHLO_v"
 #: Operations of these dialects at the start of a line of text, or after results.
-_OPERATION: Final = r"^[ \t]*(?:%[\w$.:, %#-]+=[ \t]*)?\"?(?:DIALECTS)\.\w"
+_OPERATION: Final = r"(?m)^[ \t]*(?:%[\w$.:, %#-]+=[ \t]*)?\"?(?:DIALECTS)\.\w"
 #: Bytes at both ends of a module that are searched for them.
 _MODULE_BYTES: Final = 1 << 20
 _BOM: Final = b"\xef\xbb\xbf"
@@ -123,8 +122,8 @@ class _Dialects(NamedTuple):
 
     model: _OtherModel
     words: tuple[bytes, ...]
-    text: re.Pattern[bytes]
-    bytecode: re.Pattern[bytes]
+    text: bytes
+    bytecode: bytes
 
 
 def _dialects(model: _OtherModel, *names: str) -> _Dialects:
@@ -132,8 +131,8 @@ def _dialects(model: _OtherModel, *names: str) -> _Dialects:
     return _Dialects(
         model,
         tuple(f"{name}.".encode() for name in names),
-        re.compile(_OPERATION.replace("DIALECTS", joined).encode(), re.MULTILINE),
-        re.compile(rf"\0(?:{joined})\0".encode()),
+        _OPERATION.replace("DIALECTS", joined).encode(),
+        rf"\0(?:{joined})\0".encode(),
     )
 
 
@@ -166,12 +165,13 @@ _CLAIMS: Final = {
     **{extension: FORMATS[name] for extension, name in EXTENSIONS.items()},
 }
 #: How MLIR's text begins: an alias, a value, a name in quotes, or the name of an operation.
-_BEGINS_MLIR: Final = re.compile(rb"[#!][A-Za-z_]|[%^@\"{]|module\b|func\b|[a-z_]\w*\.\w")
+_BEGINS_MLIR: Final = rb"[#!][A-Za-z_]|[%^@\"{]|module\b|func\b|[a-z_]\w*\.\w"
 #: Wire tags that follow `ir_version` in an ONNX ModelProto: producer_name to opset_import.
 _ONNX_TAGS: Final = frozenset(b"\x12\x1a\x22\x28\x32\x3a\x42")
 #: How a GraphDef begins: a node, its name, and its operator.
-_BEGINS_GRAPH_DEF: Final = re.compile(
-    rb"\n[\x80-\xff]{0,4}[\x01-\x7f]\n[\x01-\x7f][A-Za-z0-9.][\w.\\/>-]{0,126}\x12[\x02-\x7f][A-Z_]\w+"
+_BEGINS_GRAPH_DEF: Final = (
+    rb"\n[\x80-\xff]{0,4}[\x01-\x7f]\n[\x01-\x7f][A-Za-z0-9.][\w.\\/>-]{0,126}"
+    rb"\x12[\x02-\x7f][A-Z_]\w+"
 )
 
 
@@ -209,7 +209,7 @@ def sniff(data: memoryview, where: str) -> Format:
         if text.startswith(b"{") and not text.startswith(b"{-#"):
             return "json"
         # Text without a sign of another format is MLIR's, and its parser says what is wrong.
-        if _is_text(head) and (extension in ("", ".mlir") or _BEGINS_MLIR.match(text)):
+        if _is_text(head) and (extension in ("", ".mlir") or re.match(_BEGINS_MLIR, text)):
             return "mlir"
     raise _unrecognised(_other_model(data, head), head, where)
 
@@ -248,7 +248,7 @@ def _other_model(data: memoryview, head: bytes) -> _OtherModel | None:
     if head.startswith(b"PK\3\4"):
         names = head + bytes(data[-_ZIP_TAIL_BYTES:])
         return next((kind for member, kind in _ZIP_MEMBERS if member in names), _ZIP)
-    if _ARTIFACT.search(head):
+    if re.search(_ARTIFACT, head):
         return _STABLEHLO
     if head.startswith(b"\x89HDF\r\n"):
         return _HDF5
@@ -264,7 +264,7 @@ def _other_model(data: memoryview, head: bytes) -> _OtherModel | None:
     # SavedModel has schema version 1 and then its graphs, ONNX the version of its IR and then any field.
     if head.startswith(b"\x08\x01\x12"):
         return _SAVED_MODEL_FILE
-    if _BEGINS_GRAPH_DEF.match(head):
+    if re.match(_BEGINS_GRAPH_DEF, head):
         return _GRAPH_DEF
     if len(head) > 2 and head[0] == 8 and 1 < head[1] < 32 and head[2] in _ONNX_TAGS:
         return _ONNX
@@ -305,7 +305,8 @@ def _module_of_dialects(data: memoryview, head: bytes) -> _OtherModel | None:
     for row in _DIALECTS:
         if not is_bytecode and not any(word in parts[0] for word in row.words):
             continue
-        if any(map((row.bytecode if is_bytecode else row.text).search, parts)):
+        pattern = row.bytecode if is_bytecode else row.text
+        if any(re.search(pattern, part) for part in parts):
             return row.model
     return None
 

@@ -7,6 +7,7 @@ and one of the values in `options`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from typing import Any, Literal, TypedDict, TypeVar
 
 from tosa_convert.errors import near_match
@@ -22,7 +23,6 @@ from tosa_convert.io.options import (
     Weights,
     WriteOptions,
 )
-from tosa_convert.records import MISSING, fields
 
 
 class ModuleKeywords(TypedDict, total=False):

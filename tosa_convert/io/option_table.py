@@ -7,7 +7,9 @@ the request is refused by name instead of being ignored.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, fields
+from functools import cache
 from typing import Any, Final, Literal
 
 from tosa_convert.errors import Findings, fail
@@ -23,7 +25,6 @@ from tosa_convert.io.options import (
     Weights,
     WriteOptions,
 )
-from tosa_convert.records import MISSING, fields
 
 # A line with the names of an option, and in any order:
 #   what follows it: flag (nothing, which means yes) or no, text, read or write (a file, or -), file (a
@@ -432,33 +433,29 @@ _DEFAULTS: Final = {
 class Row:
     """An option: what `_TABLE` says of it.
 
-    name: the parameter. kind, choices: what follows it. default: "" is none.
+    text: its lines. name: the parameter. kind, choices: what follows it. default: as text, if there is
+    one.
     """
 
     __slots__ = (
-        *("applies", "choices", "default", "distinct", "excludes", "flags", "help", "kind"),
-        *("metavar", "more", "name", "needs", "old", "section", "words"),
+        *("choices", "default", "distinct", "excludes", "flags", "kind", "metavar", "name"),
+        *("needs", "old", "section", "text", "words"),
     )
 
-    def __init__(self, line: str, section: str = "") -> None:
-        self.section = section
+    def __init__(self, text: str, section: str = "") -> None:
+        self.text, self.section = text, section
         self.flags: list[str] = []
         self.words: set[str] = set()
-        self.kind, self.help, self.more, self.applies = "flag", "", "", ""
-        self.name = line.partition(" ")[0][2:].replace("-", "_")
+        self.kind, self.name = "flag", ""
         self.metavar: str | None = None
         self.default: str | None = None
         self.distinct: str | None = None
         self.excludes: tuple[str, ...] = ()
         self.needs: tuple[str, ...] = ()
         self.old: tuple[str, ...] = ()
-        for word in line.split():
-            key, _, text = word.partition(":")
-            if key in ("excludes", "needs", "old"):
-                setattr(self, key, tuple(text.split(",")))
-            elif key in ("name", "distinct"):
-                setattr(self, key, text)
-            elif word[0] == "-":
+        for word in text.partition("\n")[0].split():
+            key, _, rest = word.partition(":")
+            if word[0] == "-":
                 self.flags.append(word)
             elif word[0] == "<":
                 self.metavar = word[1:-1]
@@ -466,8 +463,13 @@ class Row:
                 self.default = word[1:]
             elif word in ("many", "parsed", "folded"):
                 self.words.add(word)
+            elif key in ("name", "distinct"):
+                setattr(self, key, rest)
+            elif key in ("excludes", "needs", "old"):
+                setattr(self, key, tuple(rest.split(",")))
             else:
                 self.kind = word
+        self.name = self.name or self.flags[0][2:].replace("-", "_")
         is_list = "|" in self.kind
         self.choices = tuple(self.kind.split("|")) if is_list else CHOICES.get(self.kind, ())
 
@@ -476,11 +478,24 @@ class Row:
         return self.flags[0]
 
     @property
+    def help(self) -> str:
+        lines = self.text.splitlines()[1:]
+        text = " ".join(line.strip() for line in lines if line[4] not in "+|")
+        return text.replace("LIMIT_NAMES", ", ".join(LIMIT_NAMES))
+
+    @property
+    def more(self) -> str:
+        return self._after("+")
+
+    @property
     def effect(self) -> str:
-        return self.applies.partition(": ")[2]
+        return self._after("|").partition(": ")[2]
+
+    def _after(self, mark: str) -> str:
+        return " ".join(line[6:] for line in self.text.splitlines() if line[4:5] == mark)
 
     def applies_to(self, read_from: Form | None, written_as: Form | None) -> bool:
-        inputs, _, outputs = self.applies.partition(": ")[0].partition("->")
+        inputs, _, outputs = self._after("|").partition(": ")[0].partition("->")
         return any(
             form is not None and form in {*words.split()} | _named(words)
             for form, words in ((read_from, inputs), (written_as, outputs))
@@ -501,32 +516,31 @@ def _named(words: str) -> frozenset[Form]:
     return frozenset().union(*(_GROUPS.get(word, frozenset()) for word in words.split()))
 
 
-def _rows() -> Iterator[Row]:
-    section, row = "", Row("")
-    table = _TABLE.replace("LIMIT_NAMES", ", ".join(LIMIT_NAMES))
-    for line in table.replace("MOST_SECONDS", str(MOST_SECONDS)).splitlines():
-        if line.startswith("## "):
-            section = line[3:]
-        elif line.startswith("--"):
-            row = Row(line, section)
-            yield row
-        elif line.startswith("    | "):
-            row.applies = f"{row.applies} {line[6:]}".strip()
-        elif line.startswith("    + "):
-            row.more = line[6:]
-        else:
-            row.help = f"{row.help} {line.strip()}".strip()
-
-
+#: Flag -> its heading and its lines, in the order of the help.
+_TEXTS: Final = {
+    f"--{lines.split(None, 1)[0]}": (section.partition("\n")[0], f"--{lines}")
+    for section in _TABLE.replace("MOST_SECONDS", str(MOST_SECONDS)).split("## ")[1:]
+    for lines in section.rstrip().split("\n--")[1:]
+}
+FLAGS: Final = tuple(_TEXTS)
 #: The last heading of the help, of the options that all verbs have.
 MESSAGES: Final = "Help and messages"
-#: Flag -> row, in the order of the help.
-OPTIONS: Final = {row.flag: row for row in _rows()}
-#: Keyword of the Python functions -> the row that says for which formats it has an effect.
-APPLICABLE: Final = {row.name: row for row in OPTIONS.values() if row.applies}
-for _name, _applies in _OF_PYTHON.items():
-    APPLICABLE[_name] = Row(f"name:{_name}")
-    APPLICABLE[_name].applies = _applies
+
+
+@cache
+def row_of(flag: str) -> Row:
+    """Return the row of an option: a small job reads few of them."""
+    section, text = _TEXTS[flag]
+    return Row(text, section)
+
+
+@cache
+def applicable() -> dict[str, Row]:
+    """Map keywords of the Python functions to the rows with the formats on which they have an effect."""
+    rows = [row for row in map(row_of, FLAGS) if row.effect]
+    rows += [Row(f"name:{name}\n    | {effect}") for name, effect in _OF_PYTHON.items()]
+    return {row.name: row for row in rows}
+
 
 #: Format of the output -> where its constants can be stored, and why nowhere else.
 WEIGHTS_OF: Final[dict[Format, tuple[tuple[Weights, ...], str]]] = {
@@ -545,8 +559,10 @@ def refuse_inapplicable(
     written_as: Form | None = None,
 ) -> None:
     """Refuse the given options that have no effect on this input and output, all of them at once."""
-    findings = Findings(len(APPLICABLE) + 1)
-    for row in APPLICABLE.values():
+    if not given:
+        return
+    findings = Findings(len(applicable()) + 1)
+    for row in applicable().values():
         if row.name in given and not row.applies_to(read_from, written_as):
             option = f"{row.name} ({row.flag})" if row.flags else row.name
             message = f"the option {option} does not apply to {_direction(read_from, written_as)}"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, cast, get_args
 
 from tosa_convert.errors import Findings, TosaConvertError, fail, refuse_unknown
-from tosa_convert.records import dataclass, field, fields
 
 Names = Literal["retain", "generate"]
 #: Where constants can be stored in files of their own.

@@ -12,10 +12,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
 from tosa_convert.process.ending_signals import ENDING, signals_deferred
-from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     import subprocess

@@ -17,10 +17,9 @@ def argmax(
     nan_mode: NanPropagationMode | str = ...,
     out_type: DTypeLike | None = ...,
 ) -> Array:
-    """Return the index of the greatest element, the first of several.
-
-    NaN is greater than every number; if nan_mode is IGNORE it is passed over, and the index is
-    0 where there is nothing else.
+    """Return the index of the greatest element, the first of several. NaN is greater than every
+    number; if nan_mode is IGNORE it is passed over, and the index is 0 where there is nothing
+    else.
 
     Types:
         input T -> output U
@@ -2084,4 +2083,26 @@ def matmul_t(
         - a_zp has the shape [1], and is 0 unless it is of INT8
         - b_zp has the shape [1], and is 0 unless it is of INT8
         - sizes of one letter are equal: output [N, I, J], a [N, I, K], b [_, J, K]
+    """
+
+def argmin(
+    input: Data,
+    *,
+    axis: int,
+    nan_mode: NanPropagationMode | str = ...,
+    out_type: DTypeLike | None = ...,
+) -> Array:
+    """Return the index of the least element, the first of several. NaN is less than every number;
+    if nan_mode is IGNORE it is passed over, and the index is 0 where there is nothing else.
+
+    Types:
+        input T -> output U
+          PRO-INT: T INT8; U INT32
+          PRO-INT: T INT8, INT16, INT32 or INT64; U INT64
+          PRO-INT, EXT-INT16: T INT16; U INT32
+          PRO-FP: T FP32, FP16, BF16, FP8E4M3 or FP8E5M2; U INT32 or INT64
+
+    Rules:
+        - input has rank at least 1
+        - axis is a dimension of input
     """

@@ -23,7 +23,7 @@ from tosa_convert.reference.call import Array, Call, Operation, Type
 #: logarithm, and of EXP relative to its argument.
 _LOG_NEAR_ZERO, _LOG, _EXP = 0.55, 5.5, 2.0
 #: The constant error of EXP in POW, in units, for FP32 and for shorter types.
-_EXP_CONSTANT: Final = {"FP32": 3.0, "FP16": 1.0, "BF16": 1.0}
+_EXP_CONSTANT, _EXP_OF_SHORT = 3.0, 1.0
 
 
 def _of_magnitudes(function: Operation, *, with_border: bool = False) -> Callable[[Call], Array]:
@@ -152,7 +152,9 @@ def _pow(call: Call) -> Array:
     logarithm, power = np.log(base), np.power(base, exponent)
     of_log = np.abs(exponent) * np.maximum(_LOG * np.abs(logarithm), _LOG_NEAR_ZERO) * unit
     argument = exponent * logarithm + of_log
-    of_exp = (_EXP_CONSTANT[element.name] + _EXP * np.abs(argument)) * unit
+    of_exp = (
+        (_EXP_CONSTANT if element is FP32 else _EXP_OF_SHORT) + _EXP * np.abs(argument)
+    ) * unit
     error = power * np.expm1(of_log) + np.maximum(power, _smallest_normal(element)) * of_exp
     return np.where(exponent == 0, 0.0, error)
 

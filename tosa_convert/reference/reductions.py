@@ -161,6 +161,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
         "number; if nan_mode is IGNORE it is passed over, and the index is 0 where there is nothing "
         "else.",
     ),
+    "ARGMIN": _position(
+        np.argmin,
+        np.min,
+        "Return the index of the least element, the first of several. NaN is less than every number; "
+        "if nan_mode is IGNORE it is passed over, and the index is 0 where there is nothing else.",
+    ),
     "REDUCE_ALL": _reduce(np.logical_and, "Return whether all elements along the axis are true."),
     "REDUCE_ANY": _reduce(np.logical_or, "Return whether any element along the axis is true."),
     "REDUCE_MAX": _reduce_comparing(

@@ -13,7 +13,7 @@ import mmap
 import tempfile
 from collections.abc import Callable
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,10 @@ import numpy.typing as npt
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.constant import Constant, constant_of
-from tosa_convert.graph.dtypes import INT64, DType, dtype
+from tosa_convert.graph.dtypes import DTYPES, FLOATS, INT64, DType
 from tosa_convert.graph.model import Operator, Tensor, element_value
 from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
 from tosa_convert.graph.opset import operator
-from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call, Type, store
 from tosa_convert.reference.evaluate import OPERATIONS as DEFINITIONS
 from tosa_convert.rules.validate import judge_shapes
@@ -50,10 +49,7 @@ _SELECT: Final = operator("SELECT")
 _TRANSPOSE: Final = operator("TRANSPOSE")
 #: Bytes that are transposed at a time.
 _PART: Final = 1 << 23
-_FLOATS: Final = frozenset(map(dtype, ("FP32", "FP16", "BF16")))
-_NUMBERS: Final = frozenset(
-    map(dtype, ("BOOL", "INT8", "INT16", "INT32", "INT64", "FP32", "FP16", "BF16"))
-)
+_NUMBERS: Final = frozenset((*FLOATS, *(row for row in DTYPES if row.is_native)))
 
 
 class _Operand(NamedTuple):
@@ -190,7 +186,7 @@ def _rounded(op: Operator, operands: list[_Operand], target: Tensor) -> Constant
     """Compute an operator of floating-point constants in FP64; return None if a number is not finite."""
     assert target.shape is not None
     types = tuple([row.type for row in operands])
-    if not _FLOATS.issuperset([target.dtype, *[element for element, _ in types]]):
+    if not set(FLOATS).issuperset([target.dtype, *[element for element, _ in types]]):
         return None
     if any(row.data and prod(row.type.shape) != row.data.count for row in operands):
         return None

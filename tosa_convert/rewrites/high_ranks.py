@@ -10,6 +10,7 @@ row-major order has the same elements in the same order if neighbouring dimensio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
 
@@ -17,7 +18,6 @@ from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.builder.edit import change_blocks
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, AttributeValue, OperatorSpec, operator
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.rewrites.operator_pass import Recorder
 from tosa_convert.rules.profiles import LEVELS
 from tosa_convert.rules.validate import judge_shapes

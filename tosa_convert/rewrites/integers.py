@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.dtypes import FP32, INT8, INT32, RoundingMode
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.opset import operator
-from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call, Type, store
 from tosa_convert.reference.evaluate import OPERATIONS as DEFINITIONS
 from tosa_convert.rewrites.fold_constants import with_numbers

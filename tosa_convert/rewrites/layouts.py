@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -23,7 +24,6 @@ from tosa_convert.builder.edit import change_blocks
 from tosa_convert.graph.constant import Constant, constant_of
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, AttributeValue, operator
-from tosa_convert.records import replace
 from tosa_convert.rewrites.operator_pass import Recorder
 
 # --------------------------------------------------------------------------------------------------

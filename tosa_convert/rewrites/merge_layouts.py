@@ -9,13 +9,13 @@ product of matrices and its bias: they compute the same on the tensor before the
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from math import prod
 from typing import Final
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.model import DYNAMIC, Operator, Tensor
 from tosa_convert.graph.opset import operator
-from tosa_convert.records import replace
 
 _TRANSPOSE: Final = operator("TRANSPOSE")
 _RESHAPE: Final = operator("RESHAPE")

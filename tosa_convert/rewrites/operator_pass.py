@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.builder.edit import change_blocks
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
 from tosa_convert.graph.opset import OperatorSpec
 from tosa_convert.graph.shown import Shown
-from tosa_convert.records import NamedTuple, dataclass, field
 
 # -- what rewrites changed: counted, and grouped by rewrite and kind of change ---------------------
 

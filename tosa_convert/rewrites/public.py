@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.errors import TosaConvertError, refuse_unknown
@@ -13,7 +13,6 @@ from tosa_convert.extensions import broken, failed, find_extension, is_extension
 from tosa_convert.graph.model import Graph, Operator, require_graphs
 from tosa_convert.graph.opset import operator
 from tosa_convert.graph.verify import verify
-from tosa_convert.records import NamedTuple
 from tosa_convert.rewrites.operator_pass import OperatorPass, OperatorRewrite, Recorder, Report
 from tosa_convert.rewrites.table import GROUPS, READER, REWRITES, GraphRewrite, Rewrite
 

@@ -9,7 +9,7 @@ subtracted in FP32. Of an ONNX model, CAST rounds, and RESCALE adds the zero poi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from tosa_convert.builder.block_editor import BlockValues
 from tosa_convert.graph.dtypes import FP32, INT8, INT16, INT32
 from tosa_convert.graph.model import Block, Operator, element_value
-from tosa_convert.records import NamedTuple
 
 Array = npt.NDArray[Any]
 

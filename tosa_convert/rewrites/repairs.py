@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.dtypes import BY_NAME, INT8, INT32, INT64, dtype
+from tosa_convert.graph.dtypes import BY_NAME, FLOATS, INT8, INT32, INT64, dtype
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import OPERATORS, operator
-from tosa_convert.records import NamedTuple
 from tosa_convert.rewrites.operator_pass import replace_by_value
 
 _BOOL: Final = dtype("BOOL")
@@ -48,15 +47,15 @@ def replace_boolean_arithmetic(op: Operator, edit: BlockEditor) -> str | None:
 
 
 # --------------------------------------------------------------------------------------------------
-# casts that TOSA does not have: between FP16 and BF16, between BOOL and both, and to the same
+# casts that TOSA does not have: between both floats of 16 bits, between BOOL and them, and to the same
 # type.
-# Each goes through a type that holds every value: FP32 between FP16 and BF16, INT8 from BOOL. A
+# Each goes through a type that holds every value: FP32 between floats, INT8 from BOOL. A
 # number becomes a BOOL by comparison: everything but 0 is true, also NaN.
 
 CASTS: Final = (operator("CAST"),)
 
 _FP32 = dtype("FP32")
-_HALVES: Final = frozenset({dtype("FP16"), dtype("BF16")})
+_HALVES: Final = frozenset(row for row in FLOATS if row.bits == 16)
 
 
 def replace_cast(op: Operator, edit: BlockEditor) -> str | None:

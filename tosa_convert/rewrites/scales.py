@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 from math import prod, sqrt
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
@@ -17,7 +18,6 @@ from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Tensor
 from tosa_convert.graph.opset import CONST, operator
-from tosa_convert.records import NamedTuple, replace
 from tosa_convert.rewrites.layouts import is_order, order_of
 from tosa_convert.rewrites.operator_pass import Recorder
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -11,7 +12,7 @@ import numpy as np
 from tosa_convert.builder.block_editor import BlockEditor, constant_key
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.derived import touches_variables, unrun_regions
-from tosa_convert.graph.dtypes import INT8, INT16, INT32, DType, RoundingMode, dtype
+from tosa_convert.graph.dtypes import FLOATS, INT8, INT16, INT32, INT64, DType, RoundingMode
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, block_path
 from tosa_convert.graph.opset import (
     CONST,
@@ -23,7 +24,6 @@ from tosa_convert.graph.opset import (
     operator,
 )
 from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
-from tosa_convert.records import replace
 from tosa_convert.rewrites.operator_pass import Recorder, replace_by_value
 
 _AND: Final = operator("LOGICAL_AND")
@@ -123,7 +123,7 @@ _NEGATIVE_ZEROS: Final = {
 @cache
 def _ones() -> dict[DType, bytes]:
     """Return the bits of the number 1 of types that MUL has."""
-    types = map(dtype, ("INT32", "INT64", "FP32", "FP16", "BF16"))
+    types = (INT32, INT64, *FLOATS)
     return {row: bytes(constant_of(np.ones(1), row).buffer) for row in types}
 
 

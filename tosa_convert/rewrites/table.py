@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.graph.model import Graph
-from tosa_convert.records import NamedTuple
 from tosa_convert.rewrites import (
     fold_constants,
     high_ranks,

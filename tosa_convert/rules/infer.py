@@ -38,6 +38,7 @@ from tosa_convert.records import dataclass, field, replace
 from tosa_convert.rules.families.core import ResultShape, Violation, common_shape, listing
 from tosa_convert.rules.validate import Validator, Verdict, finding, judge, judge_shapes
 from tosa_convert.rules.values import (
+    SHAPE_DIVISIONS,
     OperatorView,
     ShapeType,
     Size,
@@ -648,14 +649,13 @@ def _dimensions(tensor: Tensor) -> str:
 # TOSA's shapes have no negative sizes; MLIR calls the quotient of one undefined, and programs
 # differ in what they compute.
 
-_DIVISIONS: Final = frozenset({"DIV_CEIL_SHAPE", "DIV_FLOOR_SHAPE", "MOD_SHAPE"})
 _LOGARITHMS: Final = frozenset({"LOG2_CEIL_SHAPE", "LOG2_FLOOR_SHAPE"})
 _RULE: Final = "undefined"
 
 
 def undefined_shapes(graph: Graph) -> list[Finding]:
     """Return a finding for each division of a negative value, in a program that `verify` accepts."""
-    if not _has(graph, _DIVISIONS):
+    if not _has(graph, SHAPE_DIVISIONS):
         return []
     found = Validator(graph, _judge).findings()
     return [row for row in found if row.rule.endswith(f"-{_RULE}")]
@@ -676,7 +676,7 @@ def _has(graph: Graph, names: frozenset[str]) -> bool:
 
 def _judge(view: OperatorView) -> Verdict:
     verdict = judge(view)
-    if view.spec.name not in _DIVISIONS or verdict.violations:
+    if view.spec.name not in SHAPE_DIVISIONS or verdict.violations:
         return verdict
     sizes = (*view.sizes("input1"), *view.sizes("input2"))
     if not any(size is not None and size < 0 for size in sizes):

@@ -11,7 +11,17 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Final
 
-from tosa_convert.graph.dtypes import BLOCK_SCALE, V1_0, V1_1, DType, dtype
+from tosa_convert.graph.dtypes import (
+    BLOCK_SCALE,
+    BLOCK_SCALED,
+    DTYPES,
+    FLOATS,
+    FP8,
+    V1_0,
+    V1_1,
+    DType,
+    dtype,
+)
 from tosa_convert.graph.opset import OperatorSpec
 from tosa_convert.records import NamedTuple
 
@@ -37,37 +47,19 @@ Element = DType | tuple[DType, DType] | None
 #: Abbreviation in the rows of operators -> types. `mx:` is a block-scaled tensor, `in:` a tensor of
 #: elements whose scales are another tensor.
 _SETS: Final = {
+    **{row.mlir: row.name for row in DTYPES},
+    **{row.name[-4:].lower(): row.name for row in (*FP8, BLOCK_SCALE)},
     "b": "BOOL",
-    "i4": "INT4",
-    "i8": "INT8",
-    "i16": "INT16",
-    "i32": "INT32",
-    "i48": "INT48",
-    "i64": "INT64",
-    "f32": "FP32",
-    "f16": "FP16",
-    "bf16": "BF16",
-    "e4m3": "FP8E4M3",
-    "e5m2": "FP8E5M2",
-    "e8m0": "FP8UE8M0",
-    "f8": "FP8E4M3 FP8E5M2",
-    "float": "FP32 FP16 BF16",
-    "mx": "mx:FP8E4M3 mx:FP8E5M2 mx:FP6E2M3 mx:FP6E3M2 mx:FP4E2M1 mx:MXINT8",
-    "in": "in:FP8E4M3 in:FP8E5M2 in:FP6E2M3 in:FP6E3M2 in:FP4E2M1 in:MXINT8",
-    "inf": "in:FP8E4M3 in:FP8E5M2 in:FP6E2M3 in:FP6E3M2 in:FP4E2M1",
+    "f8": " ".join(row.name for row in FP8),
+    "float": " ".join(row.name for row in FLOATS),
+    "mx": " ".join(f"mx:{row}" for row in BLOCK_SCALED),
+    "in": " ".join(f"in:{row}" for row in BLOCK_SCALED),
+    "inf": " ".join(f"in:{row}" for row in BLOCK_SCALED if row.is_float),
 }
 #: Elements whose scales are another tensor.
 _DATA: Final = ("in", "inf")
 #: What a type needs by itself.
-EXTENSIONS_OF_TYPES: Final = {
-    "BF16": "BF16",
-    "FP8E4M3": "FP8E4M3",
-    "FP8E5M2": "FP8E5M2",
-    "INT4": "INT4",
-    "INT48": "INT16",
-    "INT64": "INT64",
-    "FP8UE8M0": "MX-COMMON",
-}
+EXTENSIONS_OF_TYPES: Final = {row.name: row.extension for row in DTYPES if row.extension}
 #: Stands for a result whose type is not known.
 _ANY: Final = dtype("BOOL")
 

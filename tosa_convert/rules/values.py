@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: Constant operands of at most this many bytes share a type if their bytes are equal.
 _SHARED_BYTES: Final = 1 << 10
 
+#: Operators of shapes for which TOSA does not define the result of negative values.
+SHAPE_DIVISIONS: Final = frozenset({"DIV_CEIL_SHAPE", "DIV_FLOOR_SHAPE", "MOD_SHAPE"})
+
 #: A size of a !tosa.shape; None if it is not known before the program runs.
 Size = int | None
 #: The shape of a tensor: DYNAMIC where a size is unknown; None if the rank is unknown.

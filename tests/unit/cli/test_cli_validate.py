@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -19,7 +20,6 @@ from tosa_convert.cli.main import run, verb
 from tosa_convert.cli.validate_files import FileReport, Status, as_json, as_sarif, as_text
 from tosa_convert.errors import CODES
 from tosa_convert.graph import Graph
-from tosa_convert.records import replace
 
 FINDING = (
     'region "main" block "main" operator #0 ADD: error: sizes 3 and 5 in dimension 1: '

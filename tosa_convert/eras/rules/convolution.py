@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from tosa_convert.eras.dialect_states import (
-    BF16_ACCUMULATORS,
     FOUR_OUT_PADS,
     OUT_PAD_ADDS,
     POOL_ACCUMULATORS,
@@ -27,16 +24,10 @@ from tosa_convert.eras.old_operations import (
 from tosa_convert.graph.dtypes import INT32, DType, dtype
 from tosa_convert.graph.model import DYNAMIC, Operator, Tensor
 
-#: The accumulator of a convolution whose operation does not name one, by the type of the input.
-_ACCUMULATORS: Final = {
-    "INT8": "INT32",
-    "INT16": "INT48",
-    "FP32": "FP32",
-    "BF16": "FP32",
-    "FP16": "FP32",
-    "FP8E4M3": "FP16",
-    "FP8E5M2": "FP16",
-}
+
+def _own_accumulator(element: DType) -> str | None:
+    """Return the accumulator of a convolution whose operation does not name one."""
+    return "FP32" if element.is_float and element.bits > 8 else element.accumulator or None
 
 
 def zero_point_operand(edit: Editor, old: OldOperation, name: str, tensor: Tensor) -> str:
@@ -67,7 +58,7 @@ def _accumulator(old: OldOperation, default: str | None) -> DType:
 def _convolution(edit: Editor, old: OldOperation) -> tuple[list[str], DType]:
     """Return the operands of a convolution, and its accumulator."""
     image, weight = edit.operand(old, 0), edit.operand(old, 1)
-    accumulator = _accumulator(old, _ACCUMULATORS.get(image.dtype.name))
+    accumulator = _accumulator(old, _own_accumulator(image.dtype))
     points = zero_points(edit, old, input_zp=image, weight_zp=weight)
     return [*old.inputs, *points], accumulator
 
@@ -107,8 +98,8 @@ def _written_accumulator(
     """`acc_type`, or nothing where it was not an attribute yet."""
     found = op.attributes["acc_type"]
     assert isinstance(found, DType)
-    if found.name == "BF16" and edit.state < BF16_ACCUMULATORS:
-        raise Refused(f"acc_type can be BF16 only since {edit.since(BF16_ACCUMULATORS)}")
+    if edit.state < (first := found.sums_since or ""):
+        raise Refused(f"acc_type can be {found} only since {edit.since(first)}")
     if edit.state >= since:
         return {"acc_type": found}
     if found.name != default:
@@ -119,9 +110,9 @@ def _written_accumulator(
 
 
 def _written_convolution(edit: DowngradeEditor, op: Operator) -> dict[str, WrittenValue]:
-    element = edit.tensors[op.inputs[0]].dtype.name
+    element = edit.tensors[op.inputs[0]].dtype
     own = edit.attributes(op, "acc_type")
-    own |= _written_accumulator(edit, op, _ACCUMULATORS.get(element), SHAPES)
+    own |= _written_accumulator(edit, op, _own_accumulator(element), SHAPES)
     return own | _zero_points(edit, op, "conv", "input_zp", "weight_zp", always=True)
 
 
@@ -256,7 +247,7 @@ def fully_connected(edit: Editor, old: OldOperation) -> None:
             "stride": (1, 1),
             "dilation": (1, 1),
             "local_bound": False,
-            "acc_type": _accumulator(old, _ACCUMULATORS.get(image.dtype.name)),
+            "acc_type": _accumulator(old, _own_accumulator(image.dtype)),
         },
         results=[product],
     )

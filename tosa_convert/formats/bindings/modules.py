@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -45,7 +46,6 @@ from tosa_convert.io.options import (
     WriteOptions,
 )
 from tosa_convert.process.ending_signals import signals_deferred
-from tosa_convert.records import replace
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns

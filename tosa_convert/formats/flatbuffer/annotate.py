@@ -11,13 +11,13 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from tosa_convert.formats.wire.layout import ATTRIBUTES, ENUMS, IDENTIFIER, ROOT, TABLES
 from tosa_convert.formats.wire.lift import NO_OFFSET
 from tosa_convert.formats.wire.tables import FORMAT, Field
 from tosa_convert.graph.lazy_numpy import np
-from tosa_convert.records import NamedTuple, dataclass
 
 _U16, _I32, _U32 = struct.Struct("<H"), struct.Struct("<i"), struct.Struct("<I")
 #: The sizes of a vtable and of its tables.

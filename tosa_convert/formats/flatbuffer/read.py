@@ -10,6 +10,7 @@ import struct
 import sys
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, compress, islice
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -36,7 +37,6 @@ from tosa_convert.graph.model import (
 )
 from tosa_convert.graph.opset import BY_CODE, AttributeValue, OperatorSpec
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
-from tosa_convert.records import replace
 
 if TYPE_CHECKING:
     from tosa_convert.eras.old_operations import Upgrade

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from tosa_convert.errors import MAX_FINDINGS, Finding
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.options import Limits
 from tosa_convert.io.source_excerpt import excerpt_at
-from tosa_convert.records import dataclass
 
 # --------------------------------------------------------------------------------------------------
 # A position in an untrusted JSON text: white space, punctuation, values to skip, and findings.

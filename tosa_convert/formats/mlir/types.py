@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.attributes import (
@@ -33,7 +34,6 @@ from tosa_convert.graph.model import (
 )
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperatorSpec
 from tosa_convert.graph.versions import BY_NAME
-from tosa_convert.records import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode

@@ -8,12 +8,11 @@ backend has compiled to a payload of its own. Fields go by their positions in Ex
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import fail
 from tosa_convert.io import log
 from tosa_convert.io.flatbuffer_tables import FlatbufferError, Table, root_table
-from tosa_convert.records import NamedTuple
 
 #: The extended header after the identifier: its sign, its bytes, those of the flatbuffer, where segments
 #: begin, and how long they are.

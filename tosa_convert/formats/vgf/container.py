@@ -6,11 +6,11 @@ The fields are those of the VGF library's schema (vgf.fbs), by their position in
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.errors import fail
 from tosa_convert.io.flatbuffer_tables import FlatbufferError, Table, root_table
-from tosa_convert.records import dataclass
 
 MAGIC: Final = b"VGF1"
 _HEADER_BYTES: Final = 128

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterator
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 import numpy.typing as npt
 
@@ -34,7 +35,6 @@ from tosa_convert.graph.opset import (
 )
 from tosa_convert.graph.versions import V1_0
 from tosa_convert.io import log
-from tosa_convert.records import NamedTuple, dataclass, field
 
 # --------------------------------------------------------------------------------------------------
 # the instructions of the extended set TOSA.001000.1: their operators, and the order of

@@ -7,15 +7,14 @@ import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.weights import npy
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.dtypes import DTYPES, INT4, DType
+from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.options import Limits, WeightForm
-from tosa_convert.records import NamedTuple
 
 #: Kind -> bits of an element. Those that TOSA does not have are read to say what they are.
 BITS: Final = {
@@ -111,12 +110,14 @@ def parse_json(text: bytes, where: str, offset: int) -> Any:
 
 def is_packed(row: DType, count: int) -> bool:
     """Return whether elements of a type are packed in a safetensors file, which has whole bytes only."""
-    return row.is_packed and row is not INT4 and row.bits * count % 8 == 0
+    return row.is_packed and not row.is_in_bytes and row.bits * count % 8 == 0
 
 
 def stored_kind(row: DType, count: int) -> str:
     """Return the kind as which so many elements of a type are stored in a safetensors file."""
-    return "U8" if row.is_packed and row is not INT4 and not is_packed(row, count) else KINDS[row]
+    return (
+        "U8" if row.is_packed and not row.is_in_bytes and not is_packed(row, count) else KINDS[row]
+    )
 
 
 def stored_bytes(constant: Constant, *, packed: bool) -> int:

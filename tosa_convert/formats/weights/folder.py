@@ -11,7 +11,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -30,7 +30,6 @@ from tosa_convert.io.files import (
     temporary_path,
 )
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
-from tosa_convert.records import dataclass
 
 # -- `manifest.json`: which file of a folder, or which array of a file, holds which constant -------
 # {"format": "tosa-convert weights", "version": 1, "producer": "...", "constants": [

@@ -17,35 +17,30 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.graph.constant import BLOCK, Constant, pack
-from tosa_convert.graph.dtypes import DTYPES, INT4, DType, dtype
+from tosa_convert.graph.dtypes import DTYPES, DType, dtype
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.value_rules import INT4_HINT, INT4_MINUS_8
-from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 _BOOL: Final = dtype("BOOL")
 _INT48: Final = dtype("INT48")
-_NATIVE: Final = {
-    "BOOL": "|b1",
-    "INT4": "|i1",
-    "INT8": "|i1",
-    "INT16": "<i2",
-    "INT32": "<i4",
-    "INT48": "<i8",
-    "INT64": "<i8",
-    "FP16": "<f2",
-    "FP32": "<f4",
-}
+
+
+def _descr(row: DType) -> str:
+    """Return the type string of the elements of a type in a file."""
+    kind = row.kind[0] if row.is_native or row.kind == "integer" else "u"
+    width = 8 if row is _INT48 else row.element_bytes
+    return f"{'<' if width > 1 else '|'}{kind}{width}"
+
+
 #: DType -> the type string of its elements in a file.
-DESCR: Final = {
-    row: _NATIVE.get(row.name, "<u2" if row.element_bytes == 2 else "|u1") for row in DTYPES
-}
+DESCR: Final = {row: _descr(row) for row in DTYPES}
 
 #: Most dimensions of an array in all versions of numpy.
 MAX_RANK: Final = 32
@@ -85,7 +80,7 @@ def blocks(constant: Constant) -> Iterator[memoryview]:
     """
     row = constant.dtype
     arrays: Iterator[npt.NDArray[Any]]
-    if row is _BOOL or row is INT4 or row is _INT48:
+    if row is _BOOL or row.is_in_bytes or row is _INT48:
         arrays = (values.astype(DESCR[row], copy=False) for values in constant.blocks())
     elif row.is_packed:
         arrays = (raw & ((1 << row.bits) - 1) for raw in constant.raw_blocks())
@@ -204,7 +199,7 @@ def constant(
     checked: check the elements. If not, INT4 is not packed either, and the constant is only to be looked
         at: the upper bits of its bytes need not be 0.
     """
-    if row is _INT48 or (row is INT4 and checked):
+    if row is _INT48 or (row.is_in_bytes and checked):
         packed = bytearray()
         for values in _values(data, row):
             _check(values, where, row)
@@ -224,7 +219,7 @@ def _values(data: memoryview, row: DType) -> Iterator[npt.NDArray[Any]]:
 
 
 def _packed(values: npt.NDArray[Any], row: DType) -> npt.NDArray[np.uint8]:
-    if row is INT4:
+    if row.is_in_bytes:
         return pack(values.view(np.uint8), row.bits)
     wide = np.ascontiguousarray(values).view(np.uint8).reshape(-1, 8)
     return np.ascontiguousarray(wide[:, : row.element_bytes]).reshape(-1)
@@ -232,13 +227,7 @@ def _packed(values: npt.NDArray[Any], row: DType) -> npt.NDArray[np.uint8]:
 
 def _limits(row: DType) -> tuple[int, int]:
     """Return the lowest and highest value that an element can have in a file."""
-    if row is _BOOL:
-        return 0, 1
-    if row is INT4:
-        return -7, 7
-    if row is _INT48:
-        return -(2**47), 2**47 - 1
-    return 0, 2**row.bits - 1
+    return row.limits if row.kind in ("bool", "integer") else (0, 2**row.bits - 1)
 
 
 def _check(values: npt.NDArray[Any], where: str, row: DType) -> None:
@@ -246,7 +235,7 @@ def _check(values: npt.NDArray[Any], where: str, row: DType) -> None:
     for value in (int(values.min()), int(values.max())):
         if low <= value <= high:
             continue
-        if row is INT4 and value == -8:
+        if row.is_in_bytes and value == low - 1:
             raise fail("int4-minus-8", where, INT4_MINUS_8, INT4_HINT)
         message = f"an element is {value}, expected {low} to {high} for {row}"
         raise fail("value-out-of-range", where, message)

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,6 @@ from tosa_convert.graph.model import (
 )
 from tosa_convert.io.files import Retried, replace_file, write_pieces
 from tosa_convert.io.options import WeightForm
-from tosa_convert.records import dataclass
 
 # -- A program without its weights, to attach to a bug report --------------------------------------
 

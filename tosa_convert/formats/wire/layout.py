@@ -166,6 +166,7 @@ ENUMS: Final[dict[str, dict[str, int]]] = {
         "ROW_GATHER_BLOCK_SCALED": 98,
         "ROW_GATHER": 99,
         "MATMUL_T": 100,
+        "ARGMIN": 101,
     },
 }
 
@@ -491,6 +492,13 @@ TABLES: Final[dict[str, Table]] = {
     ),
     "RowGatherAttribute": Table("RowGatherAttribute", ()),
     "MatMulTAttribute": Table("MatMulTAttribute", ()),
+    "ArgMinAttribute": Table(
+        "ArgMinAttribute",
+        (
+            Field("axis", 0, "i32"),
+            Field("nan_mode", 1, "u32", enum="NanPropagationMode"),
+        ),
+    ),
     "Version": Table(
         "Version",
         (
@@ -692,4 +700,5 @@ ATTRIBUTES: Final[tuple[str, ...]] = (
     "RowGatherBlockScaledAttribute",
     "RowGatherAttribute",
     "MatMulTAttribute",
+    "ArgMinAttribute",
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from tosa_convert.formats.wire.layout import ATTRIBUTES, ENUMS, TABLES
 from tosa_convert.formats.wire.tables import Field
@@ -38,7 +38,6 @@ from tosa_convert.graph.opset import (
 )
 from tosa_convert.graph.static_shapes import fill_empty_constants
 from tosa_convert.graph.versions import INCOMPATIBLE_HINT, READABLE, incompatibility
-from tosa_convert.records import NamedTuple
 
 #: The version of the format before 1.0 whose flatbuffers are read.
 OLD_VERSION: Final = (0, 80)

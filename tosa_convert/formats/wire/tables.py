@@ -8,8 +8,7 @@ the table's start to the slot's value (0 where absent). Everything is little-end
 from __future__ import annotations
 
 import struct
-
-from tosa_convert.records import NamedTuple
+from typing import NamedTuple
 
 #: Bytes of a slot's value inside its table. Strings, vectors, tables and unions are 32-bit offsets.
 WIDTH = {"bool": 1, "u8": 1, "i32": 4, "u32": 4, "u64": 8}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail, suggest
 from tosa_convert.frontends.process.python_file import assumed
 from tosa_convert.frontends.table import FRONTENDS, LIBRARIES
-from tosa_convert.records import dataclass, field
 
 #: The seed of random weights and of example inputs.
 SEED: Final = 0

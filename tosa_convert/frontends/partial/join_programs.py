@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,6 @@ from tosa_convert.graph.dtypes import DTYPES, DType, dtype
 from tosa_convert.graph.model import Block, Graph, Operator, Region, ShapeValue, Tensor, Version
 from tosa_convert.graph.opset import CONST
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.records import replace
 
 _MAIN: Final = "main"
 #: Element types of frameworks that TOSA has without a sign, or that several of its types are in numpy.

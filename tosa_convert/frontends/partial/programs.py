@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -12,7 +13,6 @@ from tosa_convert.frontends.process.request import Cut, CutOperator, Operand
 from tosa_convert.graph.derived import extract_from
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.graph.opset import CONST
-from tosa_convert.records import dataclass, replace
 
 #: The version of the JSON that `Parts.interface` makes.
 INTERFACE_VERSION: Final = 1

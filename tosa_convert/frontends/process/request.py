@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hin
 
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.io.options import Narrow
-from tosa_convert.records import dataclass, field
 
 #: The file of a request in the folder that parent and child share.
 REQUEST_FILE: Final = "request.json"

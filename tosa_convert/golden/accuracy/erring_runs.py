@@ -321,7 +321,7 @@ def late_bias_error(
     """
     count = len(operator.inputs)
     rows = [operator.spec.operand(index, count).name for index in range(count)]
-    if "bias" not in rows or dtype.name not in ("FP16", "BF16"):
+    if "bias" not in rows or not dtype.is_float or dtype.bits != 16:
         return 0.0
     bias = plain(operands[rows.index("bias")])
     return np.where(bias == 0, 0.0, half_units(exact - bias, dtype))

@@ -18,32 +18,20 @@ import numpy as np
 
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.running.programs import writes_variables
+from tosa_convert.graph import dtypes
 from tosa_convert.graph.derived import extract_region, reachable, touches_variables
-from tosa_convert.graph.dtypes import DType, RoundingMode
+from tosa_convert.graph.dtypes import DTYPES, DType, RoundingMode
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 from tosa_convert.graph.opset import operator as row_of
 from tosa_convert.records import dataclass, replace
 from tosa_convert.reference.parts import slices
 
 #: Element type -> bits of the fraction, smallest normal, largest finite, whether it has infinity.
-FLOATS: Final[dict[str, tuple[int, float, float, bool]]] = {
-    "FP32": (23, 2.0**-126, (2 - 2.0**-23) * 2.0**127, True),
-    "FP16": (10, 2.0**-14, 65504.0, True),
-    "BF16": (7, 2.0**-126, (2 - 2.0**-7) * 2.0**127, True),
-    "FP8E4M3": (3, 2.0**-6, 448.0, False),
-    "FP8E5M2": (2, 2.0**-14, 57344.0, True),
-    "FP6E2M3": (3, 1.0, 7.5, False),
-    "FP6E3M2": (2, 0.25, 28.0, False),
-    "FP4E2M1": (1, 1.0, 6.0, False),
-    # Fixed point: everywhere the distance that floats of six bits have below 1.
-    "MXINT8": (6, 1.0, 127 / 64, False),
-}
+FLOATS: Final = {row.name: row.numbers for row in DTYPES if row.numbers is not None}
 #: The number that the MXINT8 code 1 encodes.
 MXINT8_UNIT: Final = 1 / 64
 #: Elements that are looked at together.
 _PART: Final = 1 << 14
-#: Types whose subnormal numbers may become zero.
-_FLUSHED: Final = frozenset(("FP32", "FP16", "BF16"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +197,7 @@ def overflows(values: Array, dtype: DType) -> Array:
 
 def may_flush(dtype: DType) -> bool:
     """Return whether a subnormal number of an element type may become zero."""
-    return dtype.name in _FLUSHED
+    return dtype in dtypes.FLOATS
 
 
 @np.errstate(all="ignore")
@@ -322,8 +310,8 @@ def accumulator(operator: Operator, output: str) -> str:
         return "FP32"
     chosen = operator.attributes.get("acc_type")
     name = chosen.name if isinstance(chosen, DType) else output
-    # A reduction accumulates sums of BF16 in FP32.
-    return "FP32" if operator.spec.family == "reduction" and name == "BF16" else name
+    is_reduction = operator.spec.family == "reduction"
+    return (is_reduction and dtypes.dtype(name).accumulator) or name
 
 
 def has_narrow_units(block: Block, operator: Operator, output: str) -> bool:

@@ -31,7 +31,7 @@ from tosa_convert.golden.arrays.by_name import (
     write_npy,
 )
 from tosa_convert.graph.constant import pack, unpack
-from tosa_convert.graph.dtypes import INT4, INT64, DType, dtype
+from tosa_convert.graph.dtypes import INT64, DType, dtype
 from tosa_convert.graph.model import DYNAMIC, Block, ShapeValue, Tensor, quoted
 from tosa_convert.io.files import WRITE_BYTES, file_error, open_regular, plain_reason, replace_file
 from tosa_convert.records import dataclass
@@ -487,9 +487,10 @@ def _reinterpreted(slot: Slot, array: Array) -> Array:
     are_codes = array.dtype == np.uint8 and same_width and target.kind not in "biu"
     if is_opaque or are_codes:
         return np.ascontiguousarray(array).view(target).reshape(array.shape)
-    if slot.dtype is INT4 and array.dtype == np.int8:
+    if slot.dtype.is_in_bytes and array.dtype == np.int8:
         if array.size:
-            _refuse_values_outside(slot, array, -7, 7, "-7 to 7")
+            low, high = slot.dtype.limits
+            _refuse_values_outside(slot, array, low, high, f"{low} to {high}")
         return array.astype(target)
     raise _mismatch(slot, f"found {array.dtype}", str(target))
 
@@ -546,7 +547,7 @@ def save_npy(path: Path, slot: Slot, array: Array) -> None:
     Raises OSError.
     """
     row = slot.dtype
-    if row.is_packed and row is not INT4:
+    if row.is_packed and not row.is_in_bytes:
         codes = np.ascontiguousarray(array).view(np.uint8)
         last = slot.shape[-1] if slot.shape else 1
         packed = pack(codes.reshape(-1), row.bits)
@@ -554,7 +555,7 @@ def save_npy(path: Path, slot: Slot, array: Array) -> None:
         if rows and len(packed) == rows * row.wire_bytes(last):
             packed = packed.reshape(*slot.shape[:-1], row.wire_bytes(last))
         write_npy(path, packed)
-    elif row is INT4:
+    elif row.is_in_bytes:
         write_npy(path, array.astype(np.int8))
     elif row.name in _UINT8_IN_FILE:
         write_npy(path, np.ascontiguousarray(array).view(np.uint8).reshape(slot.shape))
@@ -579,10 +580,10 @@ def load_npy(path: Path, slot: Slot) -> Array:
     row = slot.dtype
     if raw.dtype == np.float64:
         return raw.reshape(slot.shape)
-    if row.is_packed and row is not INT4:
+    if row.is_packed and not row.is_in_bytes:
         count = int(np.prod(slot.shape, dtype=np.int64))
         return unpack(raw.reshape(-1), row.bits, count).view(row.numpy).reshape(slot.shape)
-    if row is INT4:
+    if row.is_in_bytes:
         raw = raw.astype(row.numpy)
     elif raw.dtype != row.numpy:
         raw = np.ascontiguousarray(raw).view(row.numpy)
@@ -595,7 +596,7 @@ def unpacked(slot: Slot, array: Array) -> Array:
     Any other array is returned unchanged.
     """
     row = slot.dtype
-    if not row.is_packed or row is INT4 or array.dtype != np.uint8 or not slot.shape:
+    if not row.is_packed or row.is_in_bytes or array.dtype != np.uint8 or not slot.shape:
         return array
     if array.shape != (*slot.shape[:-1], row.wire_bytes(slot.shape[-1])):
         return array

@@ -50,7 +50,7 @@ def run(model: str, inputs: dict[str, Any]) -> dict[str, Any]:
         if unknown := {*kinds, *taken} - {*_TYPES}:
             raise NotImplementedError(f"no tensors of {', '.join(sorted(unknown))}")
         if "bf16" in text:  # LLVM calls a library for its roundings
-            raise NotImplementedError("no BF16")
+            raise NotImplementedError("no bfloat16")
         function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
         name = ir.StringAttr(function.attributes["sym_name"]).value
         _done(lambda: PassManager.parse(_LOWERING).run(module.operation))

@@ -17,6 +17,7 @@ from tosa_convert.errors import Findings, fail
 from tosa_convert.frontends.tflite.read import DamagedError, TfliteFile, read_tflite
 from tosa_convert.golden.arrays.npz import Slot, slots
 from tosa_convert.golden.running.programs import input_slots, output_slots
+from tosa_convert.graph.dtypes import DTYPES, FLOATS
 from tosa_convert.graph.model import Block, Graph, Operator, name_in_location, quoted
 from tosa_convert.io.files import map_file
 from tosa_convert.records import dataclass, field
@@ -438,13 +439,10 @@ _MOVED: Final = frozenset(
 
 #: Element type of TFLite -> those that a program may have for it.
 _TENSOR_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
-    "float32": ("FP32",),
+    **{row.numpy_name: (row.name,) for row in DTYPES if row.is_native or row.is_in_bytes},
+    **{row.numpy_name: (row.name,) for row in FLOATS},
     "float64": ("FP32",),
-    "float16": ("FP16",),
-    "bfloat16": ("BF16",),
-    "bool": ("BOOL",),
-    "int4": ("INT4",),
-    **{f"{sign}int{bits}": (f"INT{bits}",) for bits in (8, 16, 32) for sign in ("", "u")},
+    **{f"uint{bits}": (f"INT{bits}",) for bits in (8, 16, 32)},
     **{f"{sign}int64": ("INT64", "INT32") for sign in ("", "u")},
 }
 _NOT_ITS_MODEL: Final = "it is not the model of this program"

@@ -56,7 +56,7 @@ from tosa_convert.golden.running.programs import (
 from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, TIMEOUT, Engine, RunOptions
 from tosa_convert.graph.constant import constant_of
-from tosa_convert.graph.dtypes import FP32, DType
+from tosa_convert.graph.dtypes import FLOATS, FP8, FP32, DType
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, operator_path, quoted
 from tosa_convert.graph.opset import IDENTITY
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
@@ -67,12 +67,13 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-# -- A program with its arithmetic in FP32, in place of FP16, BF16 and FP8 -------------------------
+# -- A program with its arithmetic in FP32, in place of shorter floats -----------------------------
 
+#: Element types that become FP32, and what texts call them.
+_NARROW: Final = frozenset(row for row in (*FLOATS, *FP8) if row is not FP32)
+_SHORTER: Final = f"{', '.join(row.name for row in FLOATS if row is not FP32)} and FP8"
 #: The note of a comparison of a widened program.
-WIDENED: Final = "widened: both sides computed in FP32 in place of FP16, BF16 and FP8"
-#: Element types that become FP32.
-_NARROW: Final = frozenset(("FP16", "BF16", "FP8E4M3", "FP8E5M2"))
+WIDENED: Final = f"widened: both sides computed in FP32 in place of {_SHORTER}"
 
 
 def widened(graph: Graph) -> Graph:
@@ -84,7 +85,7 @@ def widened(graph: Graph) -> Graph:
     is_any = False
     for path, block in graph.blocks():
         for tensor in block.tensors.values():
-            is_any |= tensor.dtype.name in _NARROW
+            is_any |= tensor.dtype in _NARROW
             if tensor.scale is not None or _is_of_blocks(tensor.dtype):
                 where = f"{path} {quoted(tensor.name)}"
                 findings.add("option-conflict", where, "data in blocks with scales stays as it is")
@@ -93,7 +94,7 @@ def widened(graph: Graph) -> Graph:
                 where = operator_path(path, index, op)
                 findings.add("option-conflict", where, "its types cannot be changed")
     if not is_any and not findings:
-        message = "the program has no tensor of FP16, BF16 or FP8"
+        message = f"the program has no tensor of {_SHORTER}"
         findings.add("option-conflict", "--widen", message, "leave the option out")
     findings.raise_if_any()
     regions = [
@@ -126,11 +127,11 @@ def refuse_fixed(backend: Backend) -> None:
 
 
 def _is_of_blocks(row: DType) -> bool:
-    return row.is_float and row.name not in (*_NARROW, "FP32")
+    return row.is_float and row not in (*_NARROW, FP32)
 
 
 def _becomes_fp32(tensor: Tensor | None) -> bool:
-    return tensor is not None and tensor.dtype.name in _NARROW
+    return tensor is not None and tensor.dtype in _NARROW
 
 
 def _widened_block(block: Block) -> Block:
@@ -156,7 +157,7 @@ def _widened_operator(block: Block, op: Operator, tensors: Mapping[str, Tensor])
     is_changed = bool(op.inputs) and _becomes_fp32(block.tensors.get(op.inputs[0]))
     for name, value in op.attributes.items():
         number = block.element_of(op, name) if is_changed else None
-        if isinstance(value, DType) and value.name in _NARROW:
+        if isinstance(value, DType) and value in _NARROW:
             attributes[name] = FP32
         elif number is not None and isinstance(value, bytes):
             data = np.array([number], "<f4").tobytes()

@@ -15,7 +15,7 @@ import numpy as np
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, Slot
 from tosa_convert.golden.running.programs import random_array
-from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.dtypes import FLOATS, FP8, DType
 
 # -- elements of every type as integers in the order of their values -------------------------------
 # The code of an integer is its value. Those of floating point count the numbers of the type: 0 is
@@ -24,23 +24,19 @@ from tosa_convert.graph.dtypes import DType
 #: The code of -0.
 NEGATIVE_ZERO: Final = -1
 #: The code of NaN, of the types that have it.
-NAN: Final = {
-    "FP32": 0x7FC00000,
-    "FP16": 0x7E00,
-    "BF16": 0x7FC0,
-    "FP8E4M3": 0x7F,
-    "FP8E5M2": 0x7E,
-}
+NAN: Final[dict[str, int]] = {}
 #: The code of infinity, of the types that have it.
-INFINITE: Final = {"FP32": 0x7F800000, "FP16": 0x7C00, "BF16": 0x7F80, "FP8E5M2": 0x7C}
+INFINITE: Final[dict[str, int]] = {}
 #: Those of the smallest normal numbers: what is between 0 and this is subnormal.
-SMALLEST_NORMAL: Final = {
-    "FP32": 1 << 23,
-    "FP16": 1 << 10,
-    "BF16": 1 << 7,
-    "FP8E4M3": 1 << 3,
-    "FP8E5M2": 1 << 2,
-}
+SMALLEST_NORMAL: Final[dict[str, int]] = {}
+for _row in (*FLOATS, *FP8):
+    if _row.numbers is not None:
+        _sign, _fraction = 1 << (_row.bits - 1), 1 << _row.numbers.fraction
+        SMALLEST_NORMAL[_row.name] = _fraction
+        NAN[_row.name] = _sign - 1
+        if _row.numbers.has_infinity:
+            INFINITE[_row.name] = _sign - _fraction
+            NAN[_row.name] = _sign - _fraction // 2
 
 
 def codes_of(array: Array, row: DType) -> Array:
@@ -57,7 +53,7 @@ def codes_of(array: Array, row: DType) -> Array:
 def elements_of(codes: Array, row: DType) -> Array:
     target: np.dtype[Any] = row.numpy
     if not row.is_float:
-        narrow = codes.astype(np.int8) if row.name == "INT4" else codes
+        narrow = codes.astype(np.int8) if row.is_in_bytes else codes
         return narrow.astype(target)
     sign = np.int64(1) << (row.bits - 1)
     unsigned = np.where(codes < 0, (-codes - 1) | sign, codes)
@@ -66,14 +62,8 @@ def elements_of(codes: Array, row: DType) -> Array:
 
 def limits_of(row: DType) -> tuple[int, int]:
     """Return the lowest and the highest code of a number that is not infinite."""
-    if row.name == "BOOL":
-        return 0, 1
-    if row.name == "INT4":
-        return -7, 7
-    if row.name == "MXINT8":
-        return -127, 127
     if not row.is_float:
-        return -(1 << (row.bits - 1)), (1 << (row.bits - 1)) - 1
+        return row.limits
     every = np.arange(256, dtype=np.uint8).view(row.numpy) if row.bits <= 8 else None
     if every is not None:
         codes = codes_of(every[: 1 << row.bits], row)

@@ -23,7 +23,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, Slot, coerce, match, slots
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.derived import reachable, unused_name
-from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.graph.model import (
     DYNAMIC,
     INT32_MAX,
@@ -50,17 +50,13 @@ from tosa_convert.rules.infer import settled
 #: Ranges of inputs: (pattern of the name, lowest, highest).
 Ranges = Sequence[tuple[str, float, float]]
 
+_WIDE: Final = (-(2**30), 2**30)
 #: Lowest and highest value by element type. INT32 and wider stay small enough for sums of products.
 RANGES: Final[dict[str, tuple[int, int]]] = {
-    "INT4": (-7, 7),
-    "INT8": (-128, 127),
-    "INT16": (-32768, 32767),
-    "INT32": (-(2**15), 2**15),
-    "INT48": (-(2**30), 2**30),
-    "INT64": (-(2**30), 2**30),
+    row.name: row.limits if row.bits <= 16 else (-(2**15), 2**15) if row.bits == 32 else _WIDE
+    for row in DTYPES
+    if row.kind == "integer"
 }
-#: Element types whose random values always have the same range.
-_ONE_RANGE: Final = ("BOOL", "MXINT8", "FP8UE8M0")
 #: Lowest code of a scale, and the code after the highest: 2**-3 to 2**2 of FP8UE8M0.
 _SCALE_CODES: Final = (124, 130)
 #: Most elements of a random array. They are drawn in 8 bytes each.
@@ -111,12 +107,13 @@ def requested_ranges(slots: list[Slot], ranges: Ranges) -> dict[str, tuple[float
 
 def _whole_range(dtype: DType) -> tuple[float, float]:
     """Return the lowest and the highest value of an element type."""
-    if dtype.name == "INT4":
-        return -7.0, 7.0
+    if dtype.is_in_bytes:
+        low, high = dtype.limits
+        return float(low), float(high)
     if dtype.name in RANGES:
         bits = min(dtype.bits - 1, 53)  # the range is given in FP64
         return -(2.0**bits), 2.0**bits - 1
-    if dtype.name in _ONE_RANGE:
+    if dtype.kind in ("bool", "scale", "fixed"):  # random ones always have the same range
         return -math.inf, math.inf
     info: Any = ml_dtypes.finfo
     largest = float(info(dtype.numpy).max)
@@ -150,18 +147,16 @@ def draw(
 ) -> Array:
     """Random elements of a dtype within a range."""
     target: np.dtype[Any] = dtype.numpy
-    if dtype.name == "BOOL":
+    if dtype.kind == "bool":
         return generator.integers(0, 2, shape).astype(np.bool_)
-    if dtype.name == "MXINT8":
+    if dtype.kind == "fixed":
         return generator.integers(-127, 128, shape).astype(np.int8)
-    if dtype.name == "FP8UE8M0" or is_scale:
+    if dtype.kind == "scale" or is_scale:
         return generator.integers(*_SCALE_CODES, shape).astype(np.uint8).view(target)
     if dtype.name in RANGES:
         low, high = limit if limit is not None else RANGES[dtype.name]
         values = generator.integers(int(low), int(high), shape, np.int64, endpoint=True)
-        return (
-            values.astype(np.int8).astype(target) if dtype.name == "INT4" else values.astype(target)
-        )
+        return values.astype(np.int8).astype(target) if dtype.is_in_bytes else values.astype(target)
     low, high = limit if limit is not None else (-1.0, 1.0)
     return generator.uniform(low, high, shape).astype(np.float32).astype(target)
 

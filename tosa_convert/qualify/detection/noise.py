@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -158,8 +158,6 @@ STEPS: Final = 8
 #: The least size of a change of several numbers, in steps from the unit: a quarter of it, because some
 #: of them are smaller than others.
 _LEAST: Final = -2 * STEPS
-#: Ranges of integers that are not those of their numpy type.
-_RANGES: Final = {"INT4": (-7, 7), "INT48": (-(2**47), 2**47 - 1), "MXINT8": (-127, 127)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,10 +286,7 @@ def rms(array: Array) -> float:
 
 
 def _range(row: DType) -> tuple[int, int]:
-    if row.name in _RANGES:
-        return _RANGES[row.name]
-    info: Any = np.iinfo(row.numpy)
-    return int(info.min), int(info.max)
+    return row.limits
 
 
 # -- A run of a program that goes on from any of its tensors with other values ---------------------

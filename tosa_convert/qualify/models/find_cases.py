@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from tosa_convert.errors import Finding, Findings, TosaConvertError, fail
@@ -19,7 +20,6 @@ from tosa_convert.frontends.table import frontend, recognize
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import Shape, fits, load_npz
 from tosa_convert.golden.backends.process import files_of_python
-from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.model import quoted
 from tosa_convert.io import log
 from tosa_convert.io.files import map_file, open_regular, walk
@@ -234,7 +234,7 @@ _TYPES: Final[dict[int, Any]] = {
     11: np.float64,
     12: np.uint32,
     13: np.uint64,
-    16: dtype("BF16").numpy,
+    16: np.dtype(ml_dtypes.bfloat16),
     21: np.uint8,
     22: np.int8,
 }

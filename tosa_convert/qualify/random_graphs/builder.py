@@ -12,6 +12,8 @@ import numpy as np
 
 from tosa_convert.builder import Builder, Value, Variable
 from tosa_convert.errors import fail, refuse_unknown
+from tosa_convert.golden.running.programs import RANGES
+from tosa_convert.graph import dtypes
 from tosa_convert.graph.dtypes import DTYPES, V1_1, DType, dtype
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.graph.opset import operator
@@ -126,20 +128,17 @@ def _inputs(target: Target, known: tuple[str, ...]) -> tuple[str, ...]:
 #: The most elements of a tensor.
 MOST_ELEMENTS: Final = 2048
 #: Largest absolute value of an integer input; random inputs for the reference model keep to it.
-INPUT_BOUND: Final = {
-    "INT4": 7,
-    "INT8": 128,
-    "INT16": 32768,
-    "INT32": 2**15,
-    "INT48": 2**30,
-    "INT64": 2**30,
-}
+INPUT_BOUND: Final = {name: max(-low, high) for name, (low, high) in RANGES.items()}
 INT32_BOUND: Final = 2**30
-FLOATS: Final = ("FP32", "FP16", "BF16")
+FLOATS: Final = tuple(row.name for row in dtypes.FLOATS)
 INTEGERS: Final = ("INT8", "INT16", "INT32")
 ELEMENT_TYPES: Final = (*FLOATS, *INTEGERS, "BOOL")
 #: Element types that few operators have: inputs have them where an operator asks for one.
-RARE_TYPES: Final = ("FP8E4M3", "FP8E5M2", "INT4", "INT48", "INT64")
+RARE_TYPES: Final = tuple(
+    row.name
+    for row in (*dtypes.FP8, *sorted(dtypes.DTYPES, key=lambda row: row.bits))
+    if row in dtypes.FP8 or (row.kind == "integer" and row.name not in INTEGERS)
+)
 EVERY_TYPE: Final = (*ELEMENT_TYPES, *RARE_TYPES)
 #: How often an operator has a row of its types at random, whatever the block has.
 _RARELY: Final = 0.3

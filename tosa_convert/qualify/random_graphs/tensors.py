@@ -291,6 +291,10 @@ _SCALES: Final = ((1, 1), (2, 1), (4, 2), (3, 2), (2, 3), (1, 2), (8, 5))
 _BLOCK: Final = 32
 _SCALE: Final = "FP8UE8M0"
 _DATA: Final = tuple(row.name for row in BLOCK_SCALED)
+#: Types of which numbers are cast to blocks, and from them.
+_BLOCKED: Final = tuple(
+    dict.fromkeys(str(row.operands[0]) for row in rows(operator("CAST_TO_BLOCK_SCALED")))
+)
 #: The exponents of scales.
 _EXPONENTS: Final = (-3, 3)
 Pair = tuple[Any, Any]
@@ -331,21 +335,19 @@ def _emit_pair(g: RandomBuilder, name: str, *operands: Any, **keywords: Any) -> 
 
 @rule("CAST_TO_BLOCK_SCALED")
 def _cast_to(g: RandomBuilder, name: str) -> None:
-    fitting = [
-        t for t in g.tensors if t.dtype in ("FP32", "BF16") and t.shape and not t.shape[-1] % _BLOCK
-    ]
+    fitting = [t for t in g.tensors if t.dtype in _BLOCKED and t.shape and not t.shape[-1] % _BLOCK]
     if fitting and g.random.random() < 0.7:
         t = g.random.choice(fitting)
     else:
         sizes = [g.random.randint(1, 3) for _ in range(g.random.choice((0, 1, 1, 2)))]
-        t = g.input(g.random.choice(("FP32", "BF16")), (1, *sizes, _BLOCK))
+        t = g.input(g.random.choice(_BLOCKED), (1, *sizes, _BLOCK))
     _emit_pair(g, name, t, dtype=g.random.choice(_DATA))
 
 
 @rule("CAST_FROM_BLOCK_SCALED")
 def _cast_from(g: RandomBuilder, name: str) -> None:
     data, scale = block_pair(g, g.random.randint(1, 4))
-    g.emit(name, data, scale, dtype=g.random.choice(("FP32", "BF16")))
+    g.emit(name, data, scale, dtype=g.random.choice(_BLOCKED))
 
 
 @rule("MATMUL_T_BLOCK_SCALED")

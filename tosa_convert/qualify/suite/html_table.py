@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import printable_lines
+from tosa_convert.graph.dtypes import DTYPES, FLOATS, FP8
 from tosa_convert.graph.model import counted
 from tosa_convert.qualify.suite.journal import Answer, nearby
 from tosa_convert.qualify.suite.qualification import Qualification
@@ -32,10 +33,11 @@ _STATUSES: Final = (
     ("not-run", "not run"),
     ("error", "not judged"),
 )
-_ORDER: Final = (
-    *("BOOL", "INT4", "INT8", "INT16", "INT32", "INT48", "INT64", "FP16", "BF16", "FP32"),
-    *("FP8E4M3", "FP8E5M2"),
-)
+_INTEGERS: Final = [row for row in DTYPES if row.kind in ("bool", "integer")]
+_ORDER: Final = [
+    *(row.name for row in sorted(_INTEGERS, key=lambda row: (row.kind, row.bits))),
+    *(row.name for row in (*sorted(FLOATS, key=lambda row: row.bits), *FP8)),
+]
 _WHAT_COUNTS: Final = "A case that is refused is skipped, and does not count. "
 _NETWORKS: Final = (
     "A program of several operators that passes counts in the cells of all of them; one that does "

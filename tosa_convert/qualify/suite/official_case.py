@@ -182,8 +182,8 @@ def generate_data(data_gen: dict[str, Any], name: str, slot: Slot) -> Array:
         return wide.reshape(-1).view(np.int64).reshape(slot.shape)
     if row.is_packed:
         codes = unpack(buffer, row.bits, count)
-        if row.name == "INT4":
-            return np.asarray(sign_extend(codes, 4).astype(row.numpy)).reshape(slot.shape)
+        if row.is_in_bytes:
+            return np.asarray(sign_extend(codes, row.bits).astype(row.numpy)).reshape(slot.shape)
         return codes.view(row.numpy).reshape(slot.shape)
     return buffer.view(row.numpy).reshape(slot.shape)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.records import dataclass, field
 from tosa_convert.rules.amounts import Amount, multiply_accumulates
 from tosa_convert.views.inspection.statistics import Statistics, statistics
 from tosa_convert.views.inspection.summary import ValueSummary, summary_of, tensor_bytes

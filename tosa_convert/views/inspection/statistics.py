@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.lazy_numpy import np
-from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.derived import Part, replace_data
 from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
-from tosa_convert.graph.dtypes import INT4
 from tosa_convert.graph.model import MAX_RANK, ShapeValue, counted, require_graphs
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.graph.opset import operator as row_of
 from tosa_convert.graph.shown import Shown
-from tosa_convert.records import dataclass
 from tosa_convert.rules.amounts import Amount, multiply_accumulates, product, total
 from tosa_convert.rules.public import TARGET_CODES, Needs, find_violations, needs
 from tosa_convert.rules.values import shape_text
@@ -253,11 +252,11 @@ def summarize(graph: Graph) -> Summary:
 def _without_large_int4(graph: Graph) -> Graph:
     """Return the graph with large INT4 constants as splats, so that nothing reads their elements."""
     rows: list[tuple[Block, str, Part, Constant]] = [
-        (block, name, "data", Constant(INT4, data.count, bytes(1), splat=True))
+        (block, name, "data", Constant(data.dtype, data.count, bytes(1), splat=True))
         for _, block in graph.blocks()
         for name, tensor in block.tensors.items()
         if (data := tensor.data) is not None
-        if data.dtype is INT4 and len(data.buffer) > _READ_BYTES
+        if data.dtype.is_in_bytes and len(data.buffer) > _READ_BYTES
     ]
     return replace_data(graph, rows) if rows else graph
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from tosa_convert.graph.model import DYNAMIC, MAX_RANK, ShapeValue, block_path, element_value
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
-from tosa_convert.records import dataclass, field
 from tosa_convert.views.inspection.summary import value_summary
 
 if TYPE_CHECKING:

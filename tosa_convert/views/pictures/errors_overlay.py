@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import fail
 from tosa_convert.graph.model import counted
 from tosa_convert.io.files import JSON_BYTES, PathLike, map_file, parse_json
-from tosa_convert.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from tosa_convert.views.pictures.diagram import Diagram

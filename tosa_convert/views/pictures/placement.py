@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert.errors import fail
 from tosa_convert.installation import install_command
-from tosa_convert.records import NamedTuple, dataclass, field
 from tosa_convert.views.pictures.diagram import ENTRY, EXIT, box_size, group_size
 
 if TYPE_CHECKING:

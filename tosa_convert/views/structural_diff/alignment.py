@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Final
 
 from tosa_convert.graph.model import Graph
-from tosa_convert.records import dataclass, field
 from tosa_convert.views.structural_diff.dataflow import (
     ANY_OPERATOR,
     LEVELS,

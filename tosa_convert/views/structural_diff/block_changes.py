@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Operator, ShapeValue, Tensor, element_value, value_text
 from tosa_convert.graph.opset import AttributeSpec
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.views.structural_diff.changes import (
     Change,
     ChangeKind,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import counted
 from tosa_convert.graph.shown import Shown
-from tosa_convert.records import dataclass
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, Tensor
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_WRITE, AttributeSpec
-from tosa_convert.records import NamedTuple
 
 NodeKind = Literal["input", "variable", "undefined", "operator", "constant"]
 #: The result of a node that is the state of a variable after it.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tosa_convert.graph.compare import compare
 from tosa_convert.graph.derived import unrun_regions
 from tosa_convert.graph.model import Graph, Region, counted, require_graphs, value_text
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.records import replace
 from tosa_convert.views.structural_diff.alignment import Program, RegionPairs
 from tosa_convert.views.structural_diff.block_changes import BlockChanges, Compared, Partners
 from tosa_convert.views.structural_diff.changes import Change, Detail, Diff, Item, alone

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.errors import printable
 from tosa_convert.graph.model import Block, Graph, counted, value_text
-from tosa_convert.records import dataclass
 from tosa_convert.views.structural_diff.changes import Change, Detail, Diff, ElementDifference
 
 #: Changes that follow from others are listed up to this number.

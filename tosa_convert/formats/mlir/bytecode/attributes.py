@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.mlir.bytecode.cursor import Cursor, decode_varint, encode_varint
 from tosa_convert.graph.opset import OPERATORS
-from tosa_convert.records import NamedTuple, dataclass
 
 
 class TensorType(NamedTuple):

@@ -6,11 +6,10 @@ All numbers, of strings, types, attributes and so on, are returned encoded, read
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.cursor import Varints, encode_varint
-from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.operation_columns import Numbers

@@ -12,8 +12,9 @@ is wrong with it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tosa_convert.formats.mlir.bytecode.format import (
     HAS_ATTRIBUTES,
@@ -22,7 +23,6 @@ from tosa_convert.formats.mlir.bytecode.format import (
     HAS_RESULTS,
 )
 from tosa_convert.graph.lazy_numpy import np
-from tosa_convert.records import NamedTuple, dataclass
 
 # -- the variable-width integers of MLIR's bytecode, many at a time --------------------------------
 # See `varint` for the format.

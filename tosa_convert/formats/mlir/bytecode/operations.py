@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.cursor import Cursor, decode_varint, malformed
@@ -21,7 +22,6 @@ from tosa_convert.formats.mlir.bytecode.format import (
 )
 from tosa_convert.formats.mlir.bytecode.sections import Section
 from tosa_convert.graph.lazy_numpy import FEW
-from tosa_convert.records import NamedTuple, dataclass, field
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.operation_columns import (

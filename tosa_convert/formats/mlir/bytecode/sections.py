@@ -11,8 +11,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import accumulate, islice, pairwise
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.bytecode import format as code
@@ -23,7 +24,6 @@ from tosa_convert.formats.mlir.bytecode.cursor import (
     malformed,
 )
 from tosa_convert.graph.lazy_numpy import FEW, np
-from tosa_convert.records import NamedTuple, dataclass, field
 
 #: Pieces of at most this many bytes are copied, whatever they hold.
 COPIED_BYTES: Final = 1 << 12

@@ -36,11 +36,10 @@ from tosa_convert.formats.mlir.read.select_function import (
     select,
     signature_of,
 )
-from tosa_convert.formats.mlir.read.settled_operations import leaves_sizes_open
 from tosa_convert.formats.mlir.types import TARGET_ENV, TargetEnv, ValueType, read
 from tosa_convert.graph.compare import compare
 from tosa_convert.graph.derived import unrun_regions, unused_name
-from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, quoted
+from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, Tensor, quoted
 from tosa_convert.graph.opset import (
     IDENTITY,
     VARIABLE,
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from tosa_convert.eras.old_operations import OldOperation, Upgrade
     from tosa_convert.formats.mlir.read.old_operations import OldOperations
     from tosa_convert.formats.mlir.read.settled_operations import Calls
+    from tosa_convert.formats.mlir.types import TypeReader
 
 
 # -- A function of a module as a graph: its regions, blocks and values -----------------------------
@@ -615,7 +615,7 @@ def read_module(
         log.warning("%s", line)
     if upgrade is None and reader.upgrade:
         log.warning("%s", reader.upgrade.summary())
-    if leaves_sizes_open(graph, reader.reader.types) and not options.input_shapes:
+    if _leaves_sizes_open(graph, reader.reader.types) and not options.input_shapes:
         from tosa_convert.rules.infer import causes, settled
 
         open_graph, graph = graph, settled(graph)
@@ -624,6 +624,16 @@ def read_module(
     requested, graph.target = _target(bytecode)
     graph.version = lowest_version(graph) if requested is None else requested
     return graph
+
+
+def _leaves_sizes_open(graph: Graph, types: TypeReader) -> bool:
+    """Return whether a type that was read, or a constant shape, leaves a size to be found."""
+    read = [row for row in types.cache.values() if row.dtype is not None]
+    if any(row.shape is None or DYNAMIC in row.shape for row in read):
+        return True
+    shapes = chain.from_iterable(block.shapes.values() for _, block in graph.blocks())
+    data = {id(shape.data): shape.data for shape in shapes}
+    return any(b"\xff" * 8 in bytes(row.buffer) for row in data.values() if row is not None)
 
 
 def _target(bytecode: Bytecode) -> TargetEnv:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tosa_convert.formats.mlir.bytecode import operations
@@ -30,7 +31,6 @@ from tosa_convert.graph.model import (
 )
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 from tosa_convert.io.options import Narrow
-from tosa_convert.records import dataclass, field, replace
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -252,7 +252,7 @@ def _sort(block: Block) -> None:
 # that of INT64 becomes MAXIMUM and MINIMUM.
 
 #: The element type of f64 constants while they are read. It is not a TOSA type, so it has no row.
-_FP64: Final = DType("FP64", -1, 64, "float64", "f64")
+_FP64: Final = DType("FP64", -1, 64, "float64", "f64", "float")
 _FP32: Final = dtype("FP32")
 _FP16: Final = dtype("FP16")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail, suggest
 from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TypeAttr
@@ -14,7 +14,6 @@ from tosa_convert.formats.mlir.bytecode.sections import read_sections
 from tosa_convert.formats.mlir.locations import LocationReader, plain_location
 from tosa_convert.formats.mlir.names import text_of
 from tosa_convert.graph.opset import VARIABLE
-from tosa_convert.records import NamedTuple
 
 MODULE: Final = "builtin.module"
 FUNCTION: Final = "func.func"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import TosaConvertError
@@ -21,7 +21,6 @@ from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import DYNAMIC, Graph, Operator, ShapeValue
 from tosa_convert.graph.opset import CONST_SHAPE, operator
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.rules.values import shape_text
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from tosa_convert.formats.mlir.read.operator import OperatorReader
     from tosa_convert.formats.mlir.read.scope import Scope
-    from tosa_convert.formats.mlir.types import TypeReader
     from tosa_convert.graph.model import Graph, Region
 
 
@@ -190,7 +188,6 @@ READ: Final = (_CAST, "tensor.collapse_shape", "tensor.expand_shape")
 _PURE: Final = frozenset({"arith", "index", "tensor"})
 _RESHAPE: Final = operator("RESHAPE")
 #: The size "what remains" in the bytes of a constant shape.
-_MINUS_ONE: Final = b"\xff" * 8
 
 
 def dead_operations(bytecode: Bytecode, body: bytecode_operations.Block) -> set[int]:
@@ -294,13 +291,3 @@ def _refine(reader: OperatorReader, scope: Scope, operation: Operation, source: 
         f"is {tensor.dtype.name} {shape_text(known)} by {where or 'its definition'}"
     )
     reader.report.add(operation, "unsupported-shape", message, "make the two types agree")
-
-
-def leaves_sizes_open(graph: Graph, types: TypeReader) -> bool:
-    """Return whether a type that was read, or a constant shape, leaves a size to be found."""
-    read = [row for row in types.cache.values() if row.dtype is not None]
-    if any(row.shape is None or DYNAMIC in row.shape for row in read):
-        return True
-    shapes = chain.from_iterable(block.shapes.values() for _, block in graph.blocks())
-    data = {id(shape.data): shape.data for shape in shapes}
-    return any(_MINUS_ONE in bytes(row.buffer) for row in data.values() if row is not None)

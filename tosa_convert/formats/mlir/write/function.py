@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain, compress, count, islice
 from operator import ne
 from typing import TYPE_CHECKING, Any, Final
@@ -40,7 +41,6 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
 )
 from tosa_convert.io.options import WriteOptions
-from tosa_convert.records import replace
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns

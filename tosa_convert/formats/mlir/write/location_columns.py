@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode.operation_columns import encode_together, join_together
 from tosa_convert.formats.mlir.names import PLAIN_LOCATION
 from tosa_convert.graph.lazy_numpy import np
-from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
     import numpy.typing as npt

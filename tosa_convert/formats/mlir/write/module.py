@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.errors import fail, lone_surrogate
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType
@@ -21,7 +22,6 @@ from tosa_convert.graph.verify import NO_COLUMNS
 from tosa_convert.graph.versions import lowest_version, version_name
 from tosa_convert.io import log
 from tosa_convert.io.options import WriteOptions
-from tosa_convert.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns

@@ -6,6 +6,7 @@ Imported only when a program is written for an older MLIR.
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any, Final
 
@@ -38,7 +39,6 @@ from tosa_convert.formats.mlir.write.region_body import Body
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import DYNAMIC, Block, Operator, Tensor
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, OperatorSpec
-from tosa_convert.records import replace
 
 _NUMBER: Final = struct.Struct("<f")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,6 @@ from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.graph.model import Block, Operator, Region, Tensor
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
-from tosa_convert.records import dataclass, field
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.operation_columns import Numbers

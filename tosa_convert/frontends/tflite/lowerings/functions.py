@@ -12,6 +12,7 @@ from tosa_convert.frontends.tflite.lowerings.arithmetic import (
 )
 from tosa_convert.frontends.tflite.lowerings.lowering import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
+from tosa_convert.graph.dtypes import FLOATS
 from tosa_convert.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tosa_convert.graph.model import Operator as TosaOperator
 
 
-_FLOATS: Final = frozenset({"FP32", "FP16", "BF16"})
 #: The bits by which a TABLE of int16 is interpolated.
 _TABLE_FRACTION: Final = 7
 #: Indices of a TABLE of int16, and the number of its index 0.
@@ -76,7 +76,7 @@ def _find_exact_gelu(model: TfliteFile, operator: Operator) -> bool:
 def _lower_exact_gelu(group: Group, facts: bool, write: Writer) -> None:
     """x/2 * (1 + erf(x / sqrt 2))."""
     (value,) = group.inputs
-    if write.tensors[value].dtype.name not in _FLOATS:
+    if write.tensors[value].dtype not in FLOATS:
         raise OtherFormError
     group.the("TANH")
     error = write.emit("ERF", [write.emit("MUL", [value, write.number(math.sqrt(0.5), value)])])

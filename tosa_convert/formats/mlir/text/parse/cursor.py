@@ -8,6 +8,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, chain
 from typing import Any, Final, NoReturn, TypeVar
@@ -16,7 +17,6 @@ from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats.mlir.names import unescape_bytes, unknown_escape
 from tosa_convert.graph.opset import BY_MLIR
 from tosa_convert.io.source_excerpt import SPLIT_MARKER, excerpt_at
-from tosa_convert.records import replace
 
 # -- positions in MLIR text, and errors that quote the line that they are about --------------------
 

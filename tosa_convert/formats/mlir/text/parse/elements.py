@@ -6,7 +6,7 @@ import re
 from binascii import Error as BadHexadecimal
 from binascii import unhexlify
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType, Type
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
@@ -25,7 +25,6 @@ from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
 from tosa_convert.formats.mlir.text.print.attributes import element_bytes, stored_bytes, value_type
 from tosa_convert.formats.mlir.types import TypeWriter
 from tosa_convert.graph.lazy_numpy import np
-from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import MAX_FINDINGS
 from tosa_convert.formats.mlir.bytecode.encode import Data, Encoder
@@ -26,7 +26,6 @@ from tosa_convert.formats.mlir.text.parse.operations import (
 )
 from tosa_convert.graph.constant import in_order
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
-from tosa_convert.records import NamedTuple
 
 #: Regions within one another.
 _MAX_REGIONS: Final = 1000

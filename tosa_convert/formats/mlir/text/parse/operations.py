@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
@@ -15,7 +16,6 @@ from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_OPERAN
 from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser, Dictionary
 from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
 from tosa_convert.formats.mlir.text.parse.elements import Parsed
-from tosa_convert.records import NamedTuple, dataclass, field
 
 #: Digits of the number in a name such as %0#1.
 _INDEX_DIGITS = 12

@@ -6,6 +6,7 @@ The mapping from graphs to MLIR exists once, as bytecode; its sections are print
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +37,6 @@ from tosa_convert.graph.constant import in_order
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.verify import NO_COLUMNS
 from tosa_convert.io.options import WriteOptions
-from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.attributes import SymbolAttr
@@ -16,7 +16,6 @@ from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Block, Operation
 from tosa_convert.formats.mlir.locations import LocationReader
 from tosa_convert.graph.opset import OPERATORS
-from tosa_convert.records import NamedTuple
 
 #: Operations whose results have names in custom form: those that always have several. Source: their
 #: `getAsmResultNames`.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.bytecode.attributes import (
@@ -26,7 +26,6 @@ from tosa_convert.formats.mlir.text.print.names import BlockNames
 from tosa_convert.formats.mlir.variables import variable_shape
 from tosa_convert.graph.model import counted
 from tosa_convert.graph.opset import OPERATORS
-from tosa_convert.records import NamedTuple
 
 #: An enum of the dialect, whose member is printed alone in custom form.
 _ENUM: Final = re.compile(r"#tosa\.\w+<(\w+)>\Z")
