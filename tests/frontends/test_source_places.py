@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from unit.building import example
 
 from tosa_convert.frontends.jax.source import place_of_location, scope_of
-from tosa_convert.frontends.process.request import Interface
-from tosa_convert.frontends.unlowered import leftover_rows, line_of, with_places
+from tosa_convert.frontends.unlowered import with_places
 
 CALLS = 'callsite("f"("/home/net.py":7:17) at "<module>"("/home/net.py":90:1))'
 
@@ -46,21 +43,3 @@ def test_locations_have_the_places_of_the_source(has_full_paths: bool, file: str
     found = with_places(graph, places, has_full_paths=has_full_paths)
     expected = f'loc(fused["head/abs"("{file}":9:0), "other"("m.tflite":0:0)])'
     assert found.main.operators[0].location == expected
-
-
-def test_what_stayed_is_named_with_its_line() -> None:
-    class Stayed:
-        name = "tfl.cumsum"
-        where = 'loc("head/a"("m.tflite":0:0))'
-
-    place = 'loc("head/cumsum"("/home/net.py":9:0))'
-    assert line_of(place) == "/home/net.py:9"
-    (row,) = leftover_rows([Stayed()], {"head/a": 3}, {"head/a": place})
-    assert (row.operator, row.where, row.index) == ("CUMSUM", "/home/net.py:9", 3)
-    (row,) = leftover_rows([Stayed()], {"head/a": 3})
-    assert row.where == 'operator 3, which makes "head/a"'
-
-
-def test_places_are_part_of_the_interface(tmp_path: Path) -> None:
-    interface = Interface(places={"a": "loc(unknown)"})
-    assert Interface.from_json(interface.to_json()) == interface

@@ -18,7 +18,6 @@ from frontends.tflite_schema import ELEMENT_TYPES, OPERATORS
 
 import tosa_convert as tc
 from tosa_convert.frontends.tflite.edit_bytes import (
-    reached,
     with_axes_from_start,
     with_first_subgraph,
     with_placeholders,
@@ -77,17 +76,6 @@ def test_a_constant_has_the_bytes_of_its_shape(
             assert read_tflite(data).tensors[1].dtype == dtype
 
 
-@pytest.mark.parametrize(
-    ("code", "dtype"),
-    [(-1, ""), (0, "float32"), (5, "string"), (14, "variant"), (18, "bfloat16"), (19, "")],
-)
-def test_types_have_their_names(code: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ELEMENT_TYPES, "other", code)
-    assert (
-        read_tflite(model([TensorRow("c", "other", (2,))], [], [0], [0])).tensors[0].dtype == dtype
-    )
-
-
 def test_operators_are_named_by_their_codes() -> None:
     last = len(OPERATOR_NAMES)
     assert operator_name(0) == "ADD"
@@ -140,23 +128,6 @@ def test_a_subgraph_that_is_not_there_is_damage(number: int) -> None:
         file.read_subgraph(number)
 
 
-@pytest.mark.parametrize(
-    ("given", "returned", "names", "found"),
-    [
-        ([0], [1], (["a"], ["b"]), ({0: "a"}, ["b"])),
-        ([0], [1, 1], (["a"], ["b", "c"]), ({0: "a"}, ["b", "c"])),
-        ([0, 2], [1], (["a", "a"], ["b"]), ({}, ["b"])),
-        ([0], [1, 2], (["a"], ["b", "b"]), ({0: "a"}, ["y", "z"])),
-    ],
-)
-def test_names_of_a_signature_are_those_of_its_tensors(
-    given: list[int], returned: list[int], names: tuple[list[str], list[str]], found: Any
-) -> None:
-    file = read_tflite(model([X, Y, Z], [RELU], given, returned, signature=names))
-    assert (file.input_signature, file.output_names) == found
-    assert file.other_signatures == []
-
-
 def called(operator: str, *numbers: int) -> bytes:
     """Return a model whose first operator calls subgraphs, of which the last one has a body."""
     names = {
@@ -170,32 +141,6 @@ def called(operator: str, *numbers: int) -> bytes:
     ]
     row = OperatorRow(operator, (0,), (1,), dict(zip(names, numbers, strict=True)))
     return model([X, Y], [row], [0], [1], others=others, other_signatures=["one", "two"])
-
-
-@pytest.mark.parametrize(
-    ("operator", "numbers", "expected"),
-    [
-        ("WHILE", (1, 2), [0, 1, 2]),
-        ("IF", (2, 2), [0, 2]),
-        ("WHILE", (0, 1), [0, 1]),
-        ("CALL_ONCE", (2,), [0, 2]),
-    ],
-)
-def test_subgraphs_that_are_called_are_reached(
-    operator: str, numbers: tuple[int, ...], expected: list[int]
-) -> None:
-    assert sorted(reached(read_tflite(called(operator, *numbers)))) == expected
-
-
-def test_subgraphs_of_subgraphs_are_reached() -> None:
-    def calling(number: int) -> list[OperatorRow]:
-        return [OperatorRow("CALL_ONCE", (), (), {"init_subgraph_index": number})]
-
-    others = [Subgraph([X], calling(number), [0], [0]) for number in (3, 1, 1)]
-    file = read_tflite(model([X, Y], [RELU, *calling(1)], [0], [1], others=others))
-    assert sorted(reached(file)) == [0, 1, 3]
-    alone = replace(file, read_subgraph=None)
-    assert reached(alone) == {0: alone}
 
 
 def test_a_name_that_operators_of_two_subgraphs_make_is_ambiguous() -> None:
