@@ -1,6 +1,9 @@
 """Compare our tables with a `tosa.xml` of the TOSA specification, and name every difference.
 
-    python schema/compare_specification.py PATH
+    python schema/compare_specification.py PATH [MONTH]
+
+MONTH is that of the draft which the file is, such as 2026-08: without it, the newest one that is known
+here. What a draft changed, and what that changed here, is in schema/merges.md.
 
 The file is read and never copied: it has a licence of its own, and must be one that the user has. Exit
 code 1 if something differs, or if the file has an element or attribute that is not understood.
@@ -18,7 +21,7 @@ from xml.etree.ElementTree import Element as Xml
 
 from tosa_convert.graph.dtypes import BLOCK_SCALED, DTYPES
 from tosa_convert.graph.opset import OPERATORS, VARIABLE, OperatorSpec
-from tosa_convert.graph.versions import BY_NAME
+from tosa_convert.graph.versions import BY_NAME, DRAFTS, PLAIN_BLOCKS
 from tosa_convert.rules.profiles import CAPABILITIES, EXTENSIONS, LEVELS, PROFILES
 from tosa_convert.rules.types import EXTENSIONS_OF_TYPES, forms, rows
 
@@ -93,19 +96,28 @@ class Need(NamedTuple):
 Rows = Mapping[Types, frozenset[Need]]
 
 
-def differences(root: Xml) -> Iterator[str]:
-    """Yield what differs between a specification and our tables, and what is not understood."""
+def differences(root: Xml, month: str) -> Iterator[str]:
+    """Yield what differs between the draft of a month and our tables, and what is not understood."""
     yield from _not_understood(root)
     yield from _version(root)
-    yield from _capabilities(root)
+    yield from _capabilities(root, month)
     yield from _levels(root)
     operators = {
         _text(xml, "name"): xml for xml in root.iterfind("operators/operatorgroup/operator")
     }
-    yield from _names("operators", set(operators), {spec.name for spec in OPERATORS})
-    for spec in OPERATORS:
-        if spec.name in operators:
-            yield from _operator(spec, operators[spec.name])
+    own = {
+        spec.name: spec
+        for spec in OPERATORS
+        if spec.state <= month and not _is_gone(spec.removed, month)
+    }
+    yield from _names("operators", set(operators), set(own))
+    for name, spec in own.items():
+        if name in operators:
+            yield from _operator(spec, operators[name], month)
+
+
+def _is_gone(removed: str, month: str) -> bool:
+    return bool(removed) and removed <= month
 
 
 def _not_understood(xml: Xml, path: str = "") -> Iterator[str]:
@@ -140,19 +152,20 @@ def _version(root: Xml) -> Iterator[str]:
     found = {} if xml is None else dict(xml.items())
     number = ".".join(found.get(key, "?") for key in ("major", "minor", "patch"))
     name = f"{number} draft" if found.get("draft") == "true" else number
-    known = [str(version) for version in BY_NAME.values()]
+    known = sorted({str(version) for version in BY_NAME.values()})
     if name not in known:
         yield f"version: the specification is {name}; our tables have {' and '.join(known)}"
 
 
-def _capabilities(root: Xml) -> Iterator[str]:
+def _capabilities(root: Xml, month: str) -> Iterator[str]:
     profiles = {xml.get("profile", "") for xml in root.iterfind("profiles/profile")}
     yield from _names("profiles", profiles, {row.name for row in PROFILES})
     extensions = {
         xml.get("name", ""): {(child.text or "").strip() for child in xml}
         for xml in root.iterfind("profile_extensions/profile_extension")
     }
-    yield from _names("extensions", set(extensions), {row.name for row in EXTENSIONS})
+    own = {row.name for row in EXTENSIONS if not _is_gone(row.removed, month)}
+    yield from _names("extensions", set(extensions), own)
     for name in sorted(extensions.keys() & CAPABILITIES.keys()):
         yield from _names(f"profiles of {name}", extensions[name], set(CAPABILITIES[name].profiles))
 
@@ -167,7 +180,7 @@ def _levels(root: Xml) -> Iterator[str]:
                 yield f"level {name}: {theirs} is {found} in the specification, {limit} in our tables"
 
 
-def _operator(spec: OperatorSpec, xml: Xml) -> Iterator[str]:
+def _operator(spec: OperatorSpec, xml: Xml, month: str) -> Iterator[str]:
     arguments = {row.get("name", ""): row for row in xml.iterfind("arguments/argument")}
     for kind, own in (
         ("input", spec.operands),
@@ -195,7 +208,7 @@ def _operator(spec: OperatorSpec, xml: Xml) -> Iterator[str]:
     yield from (
         f"{spec.name}: the type {name} is not understood" for name in dict.fromkeys(unknown)
     )
-    ours_rows = _own_rows(spec)
+    ours_rows = _own_rows(spec, month)
     for types in sorted(theirs_rows.keys() | ours_rows.keys()):
         theirs_needs, ours_needs = theirs_rows.get(types), ours_rows.get(types)
         if theirs_needs == ours_needs:
@@ -297,9 +310,12 @@ def _needed(type_: str, named: set[str]) -> list[str]:
     return [f"EXT-{EXTENSIONS_OF_TYPES[name]}"]
 
 
-def _own_rows(spec: OperatorSpec) -> Rows:
+def _own_rows(spec: OperatorSpec, month: str) -> Rows:
     found: dict[Types, set[Need]] = {}
+    without_plain_blocks = _is_gone(PLAIN_BLOCKS.get(spec.name, ""), month)
     for row in rows(spec):
+        if without_plain_blocks and set(BLOCK_SCALED[2:]) & {*row.operands, *row.results}:
+            continue
         elements = [
             f"block-scaled {element[0]}" if isinstance(element, tuple) else str(element)
             for element in (*row.operands, *row.results)
@@ -324,10 +340,11 @@ def _minimal(needs: set[Need]) -> frozenset[Need]:
 
 def main(arguments: list[str]) -> int:
     """Print the differences; returns the exit code."""
-    if len(arguments) != 1:
+    if len(arguments) not in (1, 2):
         print(__doc__)
         return 2
-    found = list(differences(ElementTree.parse(Path(arguments[0])).getroot()))
+    path, month = (*arguments, DRAFTS[-1])[:2]
+    found = list(differences(ElementTree.parse(Path(path)).getroot(), month))
     for line in found:
         print(line)
     print(f"{len(found)} differences", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The version of this package, which it also stamps into the files it writes."""
+"""The version of this package, which it stamps into its files, and the newest TOSA that it knows."""
 
 from __future__ import annotations
 
@@ -7,3 +7,24 @@ if TYPE_CHECKING:
     from typing import Final
 
 __version__: Final = "0.1.0"
+#: The month of the newest draft of TOSA 1.1 that is known here.
+DRAFT: Final = "2026-09"
+_MONTHS: Final = (
+    "January February March April May June July August September October November December"
+)
+
+
+def draft_name(month: str = DRAFT) -> str:
+    """Return a draft of TOSA 1.1 in words.
+
+    Example:
+        >>> draft_name("2026-09")
+        'the draft of September 2026'
+    """
+    year, _, number = month.partition("-")
+    return f"the draft of {_MONTHS.split()[int(number) - 1]} {year}"
+
+
+def version_text(program: str) -> str:
+    """Return what a command prints for --version."""
+    return f"{program}, version {__version__}; TOSA 1.0, and 1.1 as {draft_name()}\n"

@@ -26,7 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "deprecation": set(),
     "process": set(),
     "io": {"errors", "process"},
-    "graph": {"errors"},
+    "graph": {"errors", "version"},
     "eras": {"errors", "graph", "rules", "builder"},
     "rules": {"errors", "graph"},
     "consumers": {"errors", "io", "graph", "eras", "rules", "rewrites"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +11,6 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.records import dataclass
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 

@@ -10,9 +10,9 @@ import pytest
 from tosa_convert import golden
 from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.edges.back_propagation import back_propagate
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.edges.operator_edges import Demand
-from tosa_convert.golden.edges.send_back import send_back
 from tosa_convert.golden.edges.trace import operands_of
 from tosa_convert.golden.edges.values import codes_of, elements_of
 from tosa_convert.graph import Graph
@@ -134,7 +134,7 @@ def test_what_is_sent_back_gives_what_was_wanted(make: Any, seed: int) -> None:
     place = int(random.integers(results[0].size))
     wanted = results[1].reshape(-1)[place : place + 1]
     demand = Demand.of(np.array([place]), codes_of(wanted, row))
-    ((position, found),) = send_back(block, operator, call, results[0], demand, [0], random)
+    ((position, found),) = back_propagate(block, operator, call, results[0], demand, [0], random)
     assert position == 0
     changed = inputs[0].copy()
     changed.reshape(-1)[found.ids] = elements_of(found.low, block.tensors["x"].dtype)

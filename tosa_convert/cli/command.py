@@ -22,6 +22,7 @@ from tosa_convert.cli.option import (
 )
 from tosa_convert.cli.verbs import DESCRIBED, work_of
 from tosa_convert.errors import Finding, TosaConvertError, refuse_unknown, suggest
+from tosa_convert.version import version_text
 
 #: Options that tools of MLIR have, too.
 _OF_MLIR: Final = ("--export-to-flatbuffer", "--import-from-flatbuffer", "--split-input-file")
@@ -97,7 +98,6 @@ class Verb(click.Command):
         return super().get_short_help_str(sys.maxsize)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options below the headings of their sections."""
         for heading, rows in option_sections(self, ctx):
             with formatter.section(heading):
                 formatter.write_dl(rows)
@@ -125,12 +125,11 @@ def described(name: str) -> click.Command:
         changes = dict(row.changes.get(flag, {}))
         parts = declared(flag, changes, changes.pop("name", ""), row.more.get(flag))
         command.params.append(Option(**parts))
-    version = click.version_option(package_name="tosa-convert")
+    version = click.version_option(message=version_text("%(prog)s").rstrip())
     return version(command) if row.is_program else command
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    """Note that the flag is given."""
     if value and param.name:
         ctx.meta[param.name] = True
 
@@ -190,7 +189,6 @@ def usage_error(error: click.UsageError) -> TosaConvertError:
 
 
 def _flags(ctx: click.Context) -> list[str]:
-    """Return the names of the options that a command shows."""
     return [
         name
         for param in ctx.command.get_params(ctx)
@@ -201,7 +199,6 @@ def _flags(ctx: click.Context) -> list[str]:
 
 
 def _name_of(param: click.Parameter, ctx: click.Context | None) -> str:
-    """Return the name of a parameter in messages."""
     if isinstance(param, Option):
         return param.flag
     return param.human_readable_name

@@ -49,7 +49,6 @@ def load_graph(path: str, options: ReadOptions = _READ_OPTIONS) -> Graph:
 
 
 def load_input(path: str, options: ReadOptions = _READ_OPTIONS) -> tuple[Graph, Input]:
-    """Load the program in a file, and return the file, too."""
     opened = open_path(path, options)
     refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
     graph = read(opened, options)
@@ -251,7 +250,6 @@ def inside(folder: str, source: str, file_format: Format) -> str:
 def convert_opened(
     opened: Input, output: str, file_format: Format, options: ConvertOptions, context: Any = None
 ) -> None:
-    """Convert an opened input into a file."""
     if output == STANDARD:
         refuse_terminal(file_format)
     write_options = applicable(opened.format, opened.where, file_format, options)

@@ -71,7 +71,6 @@ def convert_many(
 
 
 def _target_format(options: ConvertOptions) -> Format | None:
-    """Return the format of all outputs, if the options name it."""
     direction: dict[str, Format] = {"export": "tosa", "import": "mlir"}
     return options.to or direction.get(options.direction)
 

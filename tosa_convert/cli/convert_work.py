@@ -60,7 +60,6 @@ def convert(*, paths: tuple[str, ...], output: str | None, jobs: int, **given: A
 
 
 def _options(given: dict[str, Any]) -> ConvertOptions:
-    """Return the options as one value."""
     names = [row.name for row in fields(ConvertOptions)]
     return ConvertOptions(
         read=ReadOptions.of(given),

@@ -33,7 +33,6 @@ def diff(*, left: str, right: str, **given: Any) -> int:
 
 
 def _paint(when: str | None) -> Any:
-    """Return what colours lines, if colours are wanted."""
     terminal = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     if when == "never" or (when != "always" and not terminal):
         return plain

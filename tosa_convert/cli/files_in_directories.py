@@ -147,7 +147,6 @@ def outcomes(
 
 
 def _default_processes(sources: Sequence[Path]) -> int:
-    """Return how many processes are fastest for these files."""
     processes = max(1, min(os.cpu_count() or 1, len(sources) // FILES_PER_PROCESS))
     if processes > 1 and sum(map(_size, sources)) > TOGETHER_BYTES:
         return 1
@@ -162,7 +161,6 @@ def _size(source: Path) -> int:
 
 
 def _death(job: object, code: int) -> FileFailure:
-    """Return the failure of a file whose process died."""
     from tosa_convert.process.child import describe_exit
 
     return f"the process that read the file ended with {describe_exit(code)}\n"

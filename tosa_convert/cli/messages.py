@@ -77,7 +77,6 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def print_text(text: str, *, err: bool = False) -> None:
-    """Print text as it is."""
     stream = sys.stderr if err else sys.stdout
     if sys.platform != "win32" and getattr(stream, "encoding", None) == "utf-8":
         stream.write(text)
@@ -113,13 +112,11 @@ _COPY: Final = "copy of standard input"
 
 
 def standard_data(options: ReadOptions = _READ_OPTIONS) -> memoryview:
-    """Read standard input."""
     refuse_terminal_input()
     return read_at_most(standard_input().buffer, options.limits.input_bytes, STDIN)
 
 
 def refuse_terminal_input() -> None:
-    """Raise UsageError if standard input is a terminal."""
     if standard_input().isatty():
         raise UsageError("no input: give a file, or pipe one in")
 

@@ -342,7 +342,6 @@ def _from_file(ctx: click.Context, read: Callable[[Input], Iterable[str]]) -> It
 
 
 def _path(ctx: click.Context) -> str:
-    """Return the first argument that is the name of a file, or ""."""
     for row in ctx.command.params:
         value = ctx.params.get(row.name or "")
         if isinstance(row, click.Argument) and isinstance(row.type, ReadPath) and value:
@@ -435,7 +434,6 @@ def names_from(
 
 
 def _profiles() -> Iterable[str]:
-    """Return the names of TOSA's profiles and extensions."""
     from tosa_convert.rules.profiles import CAPABILITIES
 
     return CAPABILITIES
@@ -481,7 +479,6 @@ def _in_order(ctx: click.Context, param: Option, given: tuple[str, ...]) -> tupl
 
 
 def _element_type(ctx: click.Context, param: Option, value: str | None) -> str | None:
-    """Return an element type's name as TOSA writes it."""
     if value is not None and value.upper() not in _element_types():
         refuse_unknown(param.flag, value, tuple(_element_types()))
     return value and value.upper()

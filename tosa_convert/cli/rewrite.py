@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def _names() -> Iterable[str]:
-    """Return the names of the rewrites and of their groups."""
     from tosa_convert.rewrites.table import GROUPS, REWRITES
 
     return (*(row.name for row in REWRITES), *GROUPS)

@@ -383,7 +383,6 @@ def _print_summary(summary: Mapping[str, Any], *, as_json: bool) -> None:
 def backend_of(
     graph: Graph, arrays: Mapping[str, Array], options: Mapping[str, Any], text: str | None = None
 ) -> Backend:
-    """Return the backend that --against names, or `text`."""
     return open_backend(
         text or options["against"],
         graph,
@@ -405,7 +404,6 @@ def variables_of(graph: Graph, options: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def tolerances_of(options: Mapping[str, Any]) -> Tolerances:
-    """Return the tolerances that --atol, --rtol, --official and --strict give."""
     return Tolerances(
         _tolerances("atol", options["atol"]),
         _tolerances("rtol", options["rtol"]),

@@ -262,7 +262,6 @@ def _findings(summary: Summary) -> Iterator[str]:
 
 
 def table(files: Sequence[Shown | ShownModel]) -> Iterator[str]:
-    """Iterate over a row for each file."""
     header = ("file", "format", "size", "TOSA", "operators", "constants", "MACs", "findings")
     rows = [header]
     for shown in files:
@@ -420,7 +419,6 @@ _MEMBERS: Final[Mapping[type, str]] = {
 
 
 def document(files: Sequence[dict[str, Any]]) -> str:
-    """Return the whole output."""
     import json  # the screen is printed without it
 
     content = {"tool": f"tosa-convert {__version__}", "schema": SCHEMA, "files": list(files)}
@@ -449,12 +447,10 @@ def as_json(value: Any) -> Any:
 
 
 def unreadable(name: str, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Return the object of a file that cannot be read."""
     return {"file": name, "readable": False, "findings": as_json(findings)}
 
 
 def model_row(shown: ShownModel) -> dict[str, Any]:
-    """Return the object of a model of a framework."""
     summary = shown.summary
     return {
         "file": shown.name,
@@ -481,7 +477,6 @@ def _model_value(value: ModelValue) -> dict[str, Any]:
 
 
 def file_row(shown: Shown) -> dict[str, Any]:
-    """Return the object of a file, without its listings."""
     content = as_json(shown.summary)
     findings = content.pop("findings")
     content["macs_not_counted"] = dict(content["macs_not_counted"])
@@ -498,13 +493,11 @@ def file_row(shown: Shown) -> dict[str, Any]:
 
 
 def operators(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
-    """Iterate over an object for each operator."""
     for row in operator_rows(graph, wanted):
         yield {**as_json(row), "attributes": as_json(dict(row.values))}
 
 
 def tensors(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
-    """Iterate over an object for each tensor and shape."""
     for row in tensor_rows(graph, wanted):
         yield {
             "region": row.region,
@@ -519,7 +512,6 @@ def tensors(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
 
 
 def constants(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
-    """Iterate over an object for each constant."""
     for row in constant_rows(graph, wanted):
         yield {
             "region": row.tensor.region,

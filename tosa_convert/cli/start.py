@@ -27,7 +27,6 @@ _HELP: Final = os.path.join(os.path.dirname(__file__), "help")
 
 
 def main() -> None:
-    """`tosa-flatbuffer`."""
     words = sys.argv[1:]
     if words == ["--version"] and _printed(_version()):
         os._exit(0)
@@ -37,7 +36,6 @@ def main() -> None:
 
 
 def main_convert() -> None:
-    """`tosa-flatbuffer-convert`."""
     words = sys.argv[1:]
     if _printed(help_text("tosa-flatbuffer-convert", words)):
         os._exit(0)
@@ -45,9 +43,9 @@ def main_convert() -> None:
 
 
 def _version() -> str:
-    from tosa_convert.version import __version__
+    from tosa_convert.version import version_text
 
-    return f"tosa-flatbuffer, version {__version__}\n"
+    return version_text("tosa-flatbuffer")
 
 
 def help_text(program: str, words: list[str], folder: str = _HELP) -> str:

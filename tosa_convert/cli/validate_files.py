@@ -39,6 +39,7 @@ from tosa_convert.errors import CODES, Finding, TosaConvertError, grouped, print
 from tosa_convert.formats.read import quoted, read
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.static_shapes import open_inputs
+from tosa_convert.graph.versions import DRAFTS, draft_findings
 from tosa_convert.io.files import STANDARD
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.rules.families.core import dashed
@@ -75,7 +76,8 @@ class FileReport:
 
     findings: what TOSA forbids, or why the file cannot be read. needs: the least target, of a
     program that TOSA allows and if asked for. open_inputs: the inputs of unknown sizes of a valid
-    program, such as "image ?x3x32x32". trace: the traceback if a defect of ours is the reason.
+    program, such as "image ?x3x32x32". replaced: operators that left the newest draft.
+    trace: the traceback if a defect of ours is the reason.
     """
 
     name: str
@@ -83,6 +85,7 @@ class FileReport:
     findings: tuple[Finding, ...] = ()
     needs: Needs | None = None
     open_inputs: tuple[str, ...] = ()
+    replaced: tuple[Finding, ...] = ()
     trace: str = ""
 
 
@@ -364,9 +367,14 @@ def validate_programs(
     *, files: tuple[str, ...], jobs: int, output: str | None, **given: Any
 ) -> int:
     """Do the work of `validate`; the arguments are its parameters. Returns the exit code."""
+    profile = None
+    if given["profile"] is not None:
+        from tosa_convert.rules.profiles import parse
+
+        profile = parse(given["profile"])
     checks = Checks(
         read=ReadOptions.of(given),
-        profile=None if given["profile"] is None else _capabilities(given["profile"]),
+        profile=profile,
         level=given["level"],
         spec_version=given["spec_version"],
         readers=given["readers"],
@@ -377,13 +385,6 @@ def validate_programs(
     if paths == [STANDARD]:
         return validate_standard_input(checks, form, output)
     return validate_files(paths, checks, form, output, jobs)
-
-
-def _capabilities(profile: str) -> frozenset[str]:
-    """Return the profiles and extensions that --profile names."""
-    from tosa_convert.rules.profiles import parse
-
-    return parse(profile)
 
 
 def validate_standard_input(checks: Checks, form: Form, output: str | None) -> int:
@@ -443,6 +444,7 @@ def _checked(path: Path | str, checks: Checks) -> FileReport:
         findings,
         needs(graph) if checks.least and allowed else None,
         () if findings else tuple(map(" ".join, open_inputs(graph))),
+        () if checks.spec_version else tuple(draft_findings(graph, DRAFTS[-1])),
     )
 
 
@@ -457,6 +459,9 @@ def _finish(reports: Sequence[FileReport], form: Form | None, output: str | None
                 f"note: {report.name}: unknown sizes need TOSA 1.1, and have to be set before it runs: "
                 f"--input-shape of convert sets {sizes}"
             )
+        if report.replaced and form in (None, as_text):
+            for row in dict.fromkeys(f"{row.message}: {row.hint}" for row in report.replaced):
+                note(f"note: {report.name}: {row}")
         if report.trace:
             report_bug(report.trace, report.name)
     if len(reports) > 1:

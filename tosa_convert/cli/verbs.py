@@ -114,7 +114,6 @@ DESCRIBED: Final = {
 
 
 def work_of(verb: Described) -> Callable[..., Any]:
-    """Import the work of a verb."""
     module, _, name = verb.work.partition(":")
     work: Callable[..., Any] = getattr(import_module(f"tosa_convert.cli.{module}"), name)
     return work

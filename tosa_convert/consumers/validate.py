@@ -19,7 +19,7 @@ def validate(
     *,
     profile: ProfileName | Iterable[ProfileName] | None = None,
     level: Literal["8k", "none"] | None = None,
-    spec_version: Literal["1.0", "1.1"] | None = None,
+    spec_version: Literal["1.0", "1.1", "1.1-2026-08", "1.1-2026-09"] | None = None,
     for_reader: str | Iterable[str] | None = None,
 ) -> list[Finding]:
     """Find everything that TOSA forbids in a program.
@@ -34,10 +34,10 @@ def validate(
         level: "8k" or "none". If neither profile nor level is given, they are those of the target
             environment that an MLIR module carries, if it has one. A limit of the level that an
             operator exceeds is a finding of code "outside-level".
-        spec_version: the TOSA version of the target, "1.0" or "1.1"; by default that of the target
-            environment. Operators, types and unknown sizes that it does not have are findings of code
-            "version-too-low". Without either, the version that the file states is used for operators
-            and types.
+        spec_version: the TOSA version of the target, "1.0", "1.1", or the draft of 1.1 of a month, such
+            as "1.1-2026-09"; by default that of the target environment. Operators, types and unknown
+            sizes that it does not have are findings of code "version-too-low". Without either, the
+            version that the file states is used for operators and types.
         for_reader: a program that is to read the file, such as "vela:ethos-u85" or
             "tosa-opt==2026.2", or a collection of them; names of `consumers.names.reader_named`.
             Without a release the newest known one counts. What one of them does not read is a finding

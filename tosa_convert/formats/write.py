@@ -69,12 +69,14 @@ def stamp(graph: Graph, tosa_version: str = "") -> Graph:
     """
     from tosa_convert.errors import TosaConvertError
     from tosa_convert.graph.verify import verify
-    from tosa_convert.graph.versions import BY_NAME, V1_0, version_findings
+    from tosa_convert.graph.versions import BY_NAME, V1_0, draft_findings, version_findings
 
     if tosa_version:
         refuse_unknown("tosa_version", tosa_version, BY_NAME)
     version = BY_NAME[tosa_version] if tosa_version else graph.version
     findings = list(version_findings(graph, version))
+    if month := tosa_version.partition("-")[2]:
+        findings += draft_findings(graph, month)
     if findings and version == V1_0 and not verify(graph):
         from tosa_convert.eras.downgrade import in_forms_of_1_0
 

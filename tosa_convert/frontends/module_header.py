@@ -23,7 +23,6 @@ def functions(module: Any) -> list[Any]:
 
 
 def symbol(ir: Any, function: Any) -> str:
-    """Return the name of a function."""
     return str(ir.StringAttr(function.attributes["sym_name"]).value)
 
 

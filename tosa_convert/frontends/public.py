@@ -6,7 +6,7 @@ import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -15,7 +15,6 @@ from tosa_convert.extensions import is_extension
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.model_summary import describe as describe
 from tosa_convert.frontends.process.request import INPUT_NAMES, OUTPUT_NAMES, numeric_shapes
-from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.table import (
     FRONTENDS,
     Recognised,
@@ -66,7 +65,11 @@ class FileKeywords(TFLiteKeywords, TorchKeywords, total=False):
 
 
 #: Defaults of the keywords that `ReadOptions` does not have.
-_DEFAULTS: Final = {"python": "", "timeout": TIMEOUT, "via": "", "random_weights": False}
+_DEFAULTS: Final = {
+    row.name: row.default
+    for row in fields(FrontendOptions)
+    if row.name in ("python", "timeout", "via", "random_weights")
+}
 
 
 @takes_keywords(FileKeywords, **_DEFAULTS)

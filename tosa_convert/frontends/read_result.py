@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 
 def with_main(graph: Graph, block: Block) -> Graph:
-    """Return the graph with another main block."""
     first, *others = graph.regions
     return replace(graph, regions=[replace(first, blocks=[block, *first.blocks[1:]]), *others])
 
@@ -296,7 +295,6 @@ def read_program(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing]
 
 
 def _listed(rows: list[NotLowered], request: Request, interface: Interface) -> TosaConvertError:
-    """Return the error that lists operators that do not lower."""
     from tosa_convert.frontends import unlowered as leftovers
 
     for value in interface.inputs:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain, compress, count
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import MAX_RANK, Block, Operator, ShapeValue, Tensor, element_count
@@ -24,7 +25,6 @@ from tosa_convert.graph.opset import (
     VARIABLE_WRITE,
 )
 from tosa_convert.graph.value_rules import attribute_problems, shape_problems, tensor_problems
-from tosa_convert.records import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import (
@@ -19,7 +20,6 @@ from tosa_convert.graph.model import (
     require_graphs,
 )
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue
-from tosa_convert.records import NamedTuple
 
 
 class Difference(NamedTuple):

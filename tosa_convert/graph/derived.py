@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, TypeVar
 
 from tosa_convert.errors import Findings, fail, suggest
@@ -21,7 +22,6 @@ from tosa_convert.graph.model import (
     require_graphs,
 )
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
-from tosa_convert.records import replace
 
 # -- names that are not taken ----------------------------------------------------------------------
 

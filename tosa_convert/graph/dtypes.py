@@ -6,17 +6,18 @@ its type names. The bit layouts were checked against the reference model (docs/f
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
-
-from tosa_convert.records import NamedTuple, dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
 
 V1_0: Final = (1, 0)
 V1_1: Final = (1, 1)
+#: The state of the newest release of tosa-tools, 2026.8.0, of which the reference model is a part.
+TOOLS_STATE: Final = "2026-08"
 
 
 class Numbers(NamedTuple):
@@ -83,6 +84,11 @@ class DType:
     def is_float(self) -> bool:
         """Return whether elements are floating-point; the scales FP8UE8M0 are, MXINT8 is not."""
         return self.kind in ("float", "scale")
+
+    @property
+    def is_in_tools(self) -> bool:
+        """Return whether the newest tosa-tools have it."""
+        return self.state <= TOOLS_STATE
 
     @property
     def is_native(self) -> bool:

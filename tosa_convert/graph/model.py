@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BlockShape, DType
 from tosa_convert.graph.opset import AttributeValue, OperatorSpec
-from tosa_convert.records import NamedTuple, dataclass, field
 
 # --------------------------------------------------------------------------------------------------
 # the target environment that a program names: what it is written for, besides the TOSA version.

@@ -23,11 +23,11 @@ class Traits(NamedTuple):
     bound: what its accuracy rule multiplies, unless it is the result (reference/bounds).
     edges: for which operands implementations err (golden/edges/operator_edges).
     response: how the result follows a small error of an operand: `linear`, `product` of two,
-        `choice` of one, `bend`, `smooth`, `power`, `pole`, `step`, `cast`, `jump` of a comparison,
+        `choice` of one, `kink`, `smooth`, `power`, `pole`, `step`, `cast`, `jump` of a comparison,
         `equality`, `position` of an extreme, `table`, `sum`, `move`, `mixed` if it moves several
         operands; or "none" if runs with errors show all (golden/accuracy).
     range: the least and the greatest result.
-    terms: what an element of the result is computed from (golden/edges/send_back).
+    terms: what an element of the result is computed from (golden/edges/back_propagation).
     extreme: whether the "greatest" or "least" element is searched.
     random: what makes random operands (qualify/random_graphs).
     folding: whether constants are folded, if that is "exact", "rounded", or "both".
@@ -60,11 +60,9 @@ class Traits(NamedTuple):
     products: str
 
 
-#: The state of the newest release of tosa-tools, 2026.8.0, of which the reference model is a part.
-TOOLS_STATE: Final = "2026-08"
 #: The words of traits that name no entry of a table.
 WORDS: Final = {
-    "response": "none linear product choice bend smooth power pole step cast jump equality position "
+    "response": "none linear product choice kink smooth power pole step cast jump equality position "
     "table sum move mixed",
     "extreme": "none greatest least",
     "folding": "none exact rounded both",
@@ -100,6 +98,7 @@ class Row(NamedTuple):
         count. The number is the product of all letters. Or, after "?", why the number is not known.
     commutes: whether the first two operands may be exchanged.
     since: the TOSA version and the state of the dialect that added it; "" for 1.0 and the first state.
+    removed: the month in which it left the draft of TOSA 1.1, and what replaces it; "" if it did not.
     old_names: names in older states of the dialect, oldest first, each with the state that ended it.
     encoded_as: the operator whose code a file has; different attribute tables tell the two apart.
     """
@@ -113,6 +112,7 @@ class Row(NamedTuple):
     multiply_accumulates: str = ""
     commutes: bool = False
     since: str = ""
+    removed: str = ""
     old_names: str = ""
     encoded_as: str = ""
 
@@ -259,7 +259,7 @@ ROWS_1_0: Final = (
         "local_bound", SUM, _FFT, since="1.0 2023-02"),
     Row("TRANSPOSE_CONV2D", f"{_CONVOLUTION} terms=none", _CONV, _CONVOLVED_MIXED,
         "out_pad:4 stride:2 local_bound acc_type", SUM, "output=N..O weight=OKLC input=NHWC"),
-    Row("CLAMP", f"{_UNARY} family=activation edges=clamp response=bend random=own older_form=own",
+    Row("CLAMP", f"{_UNARY} family=activation edges=clamp response=kink random=own older_form=own",
         "input", "T -> T; INT | i8; INT+INT16 | i16; FP | float", "min_val max_val nan_mode"),
     Row("ERF", _SATURATING, "input", _FLOAT, accuracy="inexact: ulp 5", since="1.0 2023-08"),
     Row("SIGMOID", f"{_SATURATING} bound=own range=0:1", "input", _FLOAT, accuracy="inexact: abs-error"),
@@ -277,9 +277,9 @@ ROWS_1_0: Final = (
     Row("LOGICAL_RIGHT_SHIFT", _SHIFT, _SHIFTED, _SHIFTED_BITS),
     Row("LOGICAL_OR", _TRUTHS, _TWO, _BOOLS, commutes=True),
     Row("LOGICAL_XOR", _TRUTHS, _TWO, _BOOLS, commutes=True),
-    Row("MAXIMUM", f"{_BINARY} edges=comparison response=bend extreme=greatest on_bool=LOGICAL_OR", _TWO,
+    Row("MAXIMUM", f"{_BINARY} edges=comparison response=kink extreme=greatest on_bool=LOGICAL_OR", _TWO,
         _NUMBERS, "nan_mode", commutes=True),
-    Row("MINIMUM", f"{_BINARY} edges=comparison response=bend extreme=least on_bool=LOGICAL_AND", _TWO,
+    Row("MINIMUM", f"{_BINARY} edges=comparison response=kink extreme=least on_bool=LOGICAL_AND", _TWO,
         _NUMBERS, "nan_mode", commutes=True),
     Row("MUL",
         f"{_ADDITION} edges=product response=product random=own on_bool=LOGICAL_AND older_form=own",
@@ -293,7 +293,7 @@ ROWS_1_0: Final = (
     Row("TABLE", f"{_UNARY} family=activation edges=table response=table "
         "random=own folding=none overflow=refused", "input1 table",
         "T T -> U; INT | i8:i8; INT+INT16 | i16:i32"),
-    Row("ABS", f"{_UNARY} response=bend on_bool=operand", "input1", _NUMBER),
+    Row("ABS", f"{_UNARY} response=kink on_bool=operand", "input1", _NUMBER),
     Row("BITWISE_NOT", f"{_UNARY} on_bool=LOGICAL_NOT", "input1",
         "T -> T; INT | i8 i16 i32; INT/FP | i64"),
     Row("CEIL", f"{_UNARY} edges=step response=step accuracy=own", "input1", _FLOAT, accuracy="ulp 0.5"),
@@ -394,13 +394,16 @@ _ONLY_SHAPES: Final = "->; INT/FP+SHAPE |"
 ROWS_1_1: Final = (
     Row("MATMUL_T_BLOCK_SCALED", f"{_MATMUL} terms=none random=own",
         "a_data a_scale b_data b_scale -> output_data", "T S T S -> f32; FP | in:e8m0", "block_size",
-        SUM, "output_data=NIJ a_data=NIK b_data=.JK", since="1.1 2025-11"),
+        SUM, "output_data=NIJ a_data=NIK b_data=.JK", since="1.1 2025-11",
+        removed="2026-09 MATMUL_T of block-scaled tensors"),
     Row("CAST_FROM_BLOCK_SCALED", f"{_CONVERSION} family=block_conversion bound=own",
         "input_data input_scale -> output_data", "T S -> U; FP | in:e8m0:f32,bf16", "block_size",
-        "ulp 1", since="1.1 2025-11"),
+        "ulp 1", since="1.1 2025-11",
+        removed="2026-09 CAST of a block-scaled tensor"),
     Row("CAST_TO_BLOCK_SCALED", f"{_CONVERSION} family=block_conversion",
         "input_data -> output_data output_scale", "T -> U S; FP | f32,bf16:in:e8m0", "block_size",
-        "ulp 1; FP8E4M3 ulp 2", since="1.1 2025-11"),
+        "ulp 1; FP8E4M3 ulp 2", since="1.1 2025-11",
+        removed="2026-09 CAST to a block-scaled tensor"),
     Row("DIM", _ON_SHAPES, "input1 -> output:shape",
         "T ->; INT/FP+SHAPE | b i64; INT+SHAPE | i8 i16 i32; FP+SHAPE | float f8 mx in e8m0", "axis",
         since="1.1 2026-01"),
@@ -423,7 +426,8 @@ ROWS_1_1: Final = (
     Row("CONV2D_BLOCK_SCALED", f"{_CONVOLUTION} terms=none random=own older_form=none",
         "input_data input_scale weight_data weight_scale bias pad:shape stride:shape dilation:shape",
         "T S T S f32 -> f32; FP+MXFP-CONV | inf:e8m0", "block_size", SUM,
-        "output=NPQO weight_data=OKLC input_data=N..C", since="1.1 2026-02"),
+        "output=NPQO weight_data=OKLC input_data=N..C", since="1.1 2026-02",
+        removed="2026-09 CONV2D of block-scaled tensors"),
     Row("MAX_POOL2D_ADAPTIVE", f"{_POOL} extreme=greatest", "input kernel:shape stride:shape pad:shape",
         POOLED, "nan_mode", since="1.1 2026-05"),
     Row("AVG_POOL2D_ADAPTIVE", f"{_POOL} bound=own overflow=saturates accuracy=own",
@@ -432,19 +436,22 @@ ROWS_1_1: Final = (
     Row("RESHAPE_BLOCK_SCALED", _BLOCKS,
         "input input_scale? new_value_shape:shape -> output output_scale?",
         "T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float f8; T S -> T S; FP | in:e8m0",
-        "block_size", since="1.1 2026-05"),
+        "block_size", since="1.1 2026-05",
+        removed="2026-09 RESHAPE, also of a block-scaled tensor"),
     Row("ROW_GATHER_BLOCK_SCALED", f"{_BLOCKS} random=row_gather",
         "values values_scale? indices:index row_count:const -> output output_scale?",
         "T U i32 -> T; INT/FP | b,i8,i16,i32:i32,i64 i64:i64; FP | float,f8:i32,i64; "
-        "T S U i32 -> T S; FP | in:e8m0:i32,i64", "block_size", since="1.1 2026-05"),
+        "T S U i32 -> T S; FP | in:e8m0:i32,i64", "block_size", since="1.1 2026-05",
+        removed="2026-09 GATHER with a row count, also of a block-scaled tensor"),
     Row("ROW_GATHER", f"{_GATHER} random=row_gather", "values indices:index row_count:const",
         "T U i32 -> T; INT/FP | b,i8,i16,i32,i64:i32,i64; FP | float,f8,mx:i32,i64",
-        since="1.1 2026-08"),
+        since="1.1 2026-08",
+        removed="2026-09 GATHER with a row count"),
     Row("MATMUL_T", _MATMUL, MATMUL, "T U Z(T) Z(U) -> A; INT | i8:i8:i32 i16:i16:i48; "
         "FP | f16:f16:f16 float,f8,mx:float,f8,mx:f32; "
         "FP | bf16,f8,mx:f16,bf16,f8,mx:bf16 f16:bf16,f8,mx:bf16", accuracy=SUM,
         multiply_accumulates="output=NIJ a=NIK b=.JK", since="1.1 2026-08"),
     Row("ARGMIN", f"{_POSITION} extreme=least", "input", _POSITIONS, "axis nan_mode",
-        since="1.1 2026-10"),
+        since="1.1 2026-09"),
 )
 # fmt: on

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from tosa_convert.errors import fail
 from tosa_convert.graph.dtypes import (
     DTYPES,
+    TOOLS_STATE,
     V1_0,
     V1_1,
     BlockSize,
@@ -19,7 +20,7 @@ from tosa_convert.graph.dtypes import (
     ResizeMode,
     RoundingMode,
 )
-from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, TOOLS_STATE, WORDS, Row, Traits
+from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, WORDS, Row, Traits
 from tosa_convert.records import NamedTuple, dataclass, replace
 
 #: The value of an attribute in a Graph.
@@ -127,6 +128,7 @@ class OperatorSpec:
     uncounted: why the number of its multiply-accumulates is not known.
     elementwise: how many operands, from the first one on, are broadcast to the shape of the result.
     state: the state of the dialect that added it; "" for the first one.
+    removed, replaced_by: the month in which it left the draft, and what replaces it; "" if it did not.
     old_names: names of the operation in older states, oldest first, each with the state that ended it.
     meaning: of CUSTOM, what it computes; None if that is not known.
 
@@ -157,6 +159,8 @@ class OperatorSpec:
     elementwise: int
     commutes: bool
     state: str
+    removed: str
+    replaced_by: str
     old_names: tuple[tuple[str, str], ...]
     meaning: Custom | None = None
 
@@ -318,6 +322,7 @@ def _spec(code: int, row: Row) -> OperatorSpec:
     inputs, arrow, outputs = row.operands.partition("->")
     attributes = _attributes(row.attributes)
     version, _, state = row.since.partition(" ")
+    removed, _, replaced_by = row.removed.partition(" ")
     old_names = [word.partition(":") for word in row.old_names.split()]
     is_counted = not row.multiply_accumulates.startswith("?")
     accuracy = row.accuracy or traits.accuracy
@@ -341,6 +346,8 @@ def _spec(code: int, row: Row) -> OperatorSpec:
         int(traits.elementwise),
         row.commutes,
         state,
+        removed,
+        replaced_by,
         tuple((f"tosa.{name}", until) for name, _, until in old_names),
     )
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, cast
-
-from tosa_convert.records import fields
 
 
 class Shown:

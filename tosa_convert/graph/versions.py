@@ -13,7 +13,7 @@ from itertools import product
 from typing import Final
 
 from tosa_convert.errors import Finding
-from tosa_convert.graph.dtypes import BY_CODE, V1_1, DType
+from tosa_convert.graph.dtypes import BLOCK_SCALED, BY_CODE, TOOLS_STATE, V1_1, DType
 from tosa_convert.graph.model import (
     Block,
     Graph,
@@ -23,12 +23,22 @@ from tosa_convert.graph.model import (
     located,
     operator_path,
 )
+from tosa_convert.version import DRAFT, draft_name
 
 V1_0: Final = Version(1, 0)
 V1_1_DRAFT: Final = Version(1, 1, 0, draft=True)
 
+#: The months of drafts of TOSA 1.1 that can be asked for: that of the newest tosa-tools, and the newest
+#: that is known here. Files do not say which one they are for.
+DRAFTS: Final = (TOOLS_STATE, DRAFT)
 #: Version as users request it -> version that is written.
-BY_NAME: Final = {"1.0": V1_0, "1.1": V1_1_DRAFT}
+BY_NAME: Final = {
+    "1.0": V1_0,
+    "1.1": V1_1_DRAFT,
+    **{f"1.1-{month}": V1_1_DRAFT for month in DRAFTS},
+}
+#: Operator that had elements of block-scaled types in plain tensors -> the draft that took them out.
+PLAIN_BLOCKS: Final = {"CONST": "2026-09", "DIM": "2026-09"}
 
 #: Versions that are read, of any patch. A final 1.1 is not: it can differ from the draft.
 READABLE: Final = (V1_0, Version(1, 0, 0, draft=True), V1_1_DRAFT)
@@ -117,6 +127,31 @@ def parse_version(text: str) -> Version | None:
         return None
     version = Version(int(match[1]), int(match[2]), int(match[3]), bool(match[4]))
     return version if version._replace(patch=0) in READABLE else None
+
+
+def draft_findings(graph: Graph, month: str) -> Iterator[Finding]:
+    """Report a finding for each operator that a draft of TOSA 1.1 does not have, or has no more."""
+    for where, block in graph.blocks():
+        for index, op in enumerate(block.operators):
+            spec, message, hint = op.spec, "", ""
+            if spec.removed and spec.removed <= month:
+                message = f"{spec.name} is not in TOSA 1.1 since {draft_name(spec.removed)}"
+                hint = f"{spec.replaced_by} replaces it"
+            elif spec.since == V1_1_DRAFT[:2] and spec.state > month:
+                message = f"{spec.name} is in TOSA 1.1 since {draft_name(spec.state)}"
+            elif PLAIN_BLOCKS.get(spec.name, "x") <= month:
+                (name,) = op.outputs if spec.name == "CONST" else op.inputs
+                tensor = block.tensors[name]
+                if tensor.scale is None and tensor.dtype in BLOCK_SCALED[2:]:
+                    since = draft_name(PLAIN_BLOCKS[spec.name])
+                    message = (
+                        f"{spec.name} of plain {tensor.dtype} is not in TOSA 1.1 since {since}"
+                    )
+                    hint = "a block-scaled tensor replaces it"
+            if message:
+                yield Finding(
+                    "version-too-low", located(operator_path(where, index, op), op), message, hint
+                )
 
 
 def lowest_version(graph: Graph) -> Version:

@@ -300,11 +300,11 @@ _TABLE: Final = """
 --for text <READER> name:consumer parsed
     The program that is to read the file, such as iree, vela:ethos-u85 or iree==3.2.
     | -> text bytecode tosa: chooses the form of a .tosa or MLIR file for the program that opens it
---tosa-version 1.0|1.1
+--tosa-version 1.0|1.1|1.1-2026-08|1.1-2026-09
     Version to stamp; by default the lowest that expresses the function, and for a flatbuffer the one it
-    has.
+    has. 1.1-2026-09 is the draft of a month: what it does not have is refused.
     | all -> all: sets the version of the program
---spec-version 1.0|1.1
+--spec-version 1.0|1.1|1.1-2026-08|1.1-2026-09
     The TOSA version of the target; operators, types and unknown sizes that it does not have are
     findings.
 --profile text <NAMES> many parsed

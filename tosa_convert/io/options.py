@@ -21,8 +21,8 @@ Weights = Literal["auto", "embedded", "offset", "npy", "safetensors", "irpa"]
 Constants = Literal["auto", "dense", "resource"]
 #: Operations of MLIR that can hold a program.
 FunctionOperation = Literal["func.func", "ml_program.func", "ml_program.subgraph"]
-#: "1.0" or "1.1" on request, or "" for the version that the input has or needs.
-TosaVersion = Literal["", "1.0", "1.1"]
+#: "1.0", "1.1" or the draft of a month, on request, or "" for the version that the input has or needs.
+TosaVersion = Literal["", "1.0", "1.1", "1.1-2026-08", "1.1-2026-09"]
 Narrow = Literal["i64", "f64", "f32", "quant"]
 #: What says the meaning of CUSTOM operators: `tosa_convert.Custom`, a Python file, or an extension.
 CustomLike = Any

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.graph.dtypes import BLOCK_SCALE, FP16, FP32, DType
 from tosa_convert.graph.model import Tensor
-from tosa_convert.records import NamedTuple, replace
 from tosa_convert.reference.call import Array, Call, Operation, Type
 from tosa_convert.reference.parts import EACH, PART, slices
 

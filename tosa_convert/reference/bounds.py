@@ -8,13 +8,13 @@ their result as the bound. Formulas were found by experiments with the reference
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from tosa_convert.graph.dtypes import FP32, DType
 from tosa_convert.graph.opset import table_of
-from tosa_convert.records import replace
 from tosa_convert.reference import images, products, reductions, windows
 from tosa_convert.reference.block_scaled import multiply, scaled
 from tosa_convert.reference.call import Array, Call, Operation, Type

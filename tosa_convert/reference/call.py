@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,6 @@ from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Operator, operator_path
 from tosa_convert.graph.opset import OperatorSpec
-from tosa_convert.records import NamedTuple, dataclass
 
 Array: TypeAlias = npt.NDArray[Any]
 #: "own": floating point is rounded to its element type after each operator. "wide": floating-point

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.polynomial.chebyshev import cheb2poly
 
 from tosa_convert.graph.dtypes import NanPropagationMode
-from tosa_convert.records import dataclass
 from tosa_convert.reference.call import (
     Array,
     Call,

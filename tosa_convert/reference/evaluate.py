@@ -7,6 +7,7 @@ import itertools
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -24,7 +25,6 @@ from tosa_convert.graph.opset import (
     Custom,
     table_of,
 )
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference import (
     block_scaled,
     conversion,

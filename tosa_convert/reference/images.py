@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.records import NamedTuple, replace
 from tosa_convert.reference.call import (
     Array,
     Call,

@@ -10,12 +10,12 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.records import replace
 from tosa_convert.reference.call import Array, Call, Operation, Type, new_result
 
 #: Elements that are computed at a time.

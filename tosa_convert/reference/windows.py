@@ -9,12 +9,12 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from tosa_convert.records import dataclass, replace
 from tosa_convert.reference.call import (
     Array,
     Call,

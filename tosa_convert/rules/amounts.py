@@ -9,10 +9,10 @@ Adding a bias, subtracting zero points and applying the scales of blocks are not
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tosa_convert.graph.model import DYNAMIC
-from tosa_convert.records import dataclass
 from tosa_convert.rules.families.core import known, merged
 from tosa_convert.rules.values import Size
 

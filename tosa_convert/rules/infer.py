@@ -7,6 +7,7 @@ operators running it pass. A loop's state keeps the sizes that no iteration chan
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +35,6 @@ from tosa_convert.graph.static_shapes import (
     open_inputs,
 )
 from tosa_convert.graph.verify import verify
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.rules.families.core import ResultShape, Violation, common_shape, listing
 from tosa_convert.rules.validate import Validator, Verdict, finding, judge, judge_shapes
 from tosa_convert.rules.values import (

@@ -28,12 +28,14 @@ class Capability(NamedTuple):
     since: the TOSA version that introduced it.
     profiles: of an extension, the profiles of which a target must have one.
     implies: what a target that has it has as well.
+    removed: the month in which it left the draft of TOSA 1.1; "" if it did not.
     """
 
     name: str
     since: tuple[int, int] = V1_0
     profiles: tuple[str, ...] = ()
     implies: tuple[str, ...] = ()
+    removed: str = ""
 
     @property
     def mlir(self) -> str:
@@ -77,7 +79,7 @@ EXTENSIONS: Final = (
     Capability("EXT-SHAPE", V1_1, _ANY),
     Capability("EXT-MX-COMMON", V1_1, _FP),
     *(Capability(name, V1_1, _FP) for name in _MX),
-    Capability("EXT-MXFP-CONV", V1_1, _FP),
+    Capability("EXT-MXFP-CONV", V1_1, _FP, removed="2026-09"),
     # The name that earlier drafts of 1.1 had for all of these types; MLIR still knows it.
     Capability("EXT-MXFP", V1_1, _FP, ("EXT-MX-COMMON", *_MX)),
 )

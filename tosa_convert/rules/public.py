@@ -48,6 +48,10 @@ def find_violations(
         profile, level, wrong = _own_target(graph.target, version or graph.version)
     limits = None if level is None else _level(level)
     targets = [wrong, *_targets(graph, profile, version), *also]
+    if month := (spec_version or "").partition("-")[2]:
+        from tosa_convert.graph.versions import draft_findings
+
+        targets.append(draft_findings(graph, month))
     unsound = verify(graph)
     if unsound and _only_sizes(graph, unsound):
         found = chain(unsound, Validator(graph).findings())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.graph.dtypes import (
     BLOCK_SCALE,
@@ -23,7 +23,6 @@ from tosa_convert.graph.dtypes import (
     dtype,
 )
 from tosa_convert.graph.opset import OperatorSpec
-from tosa_convert.records import NamedTuple
 
 __all__ = [
     "Element",

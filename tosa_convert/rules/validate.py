@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.errors import Finding
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Block, block_path, located, operator_path, quoted
 from tosa_convert.graph.opset import CONST_SHAPE, OPERATORS
-from tosa_convert.records import NamedTuple
 from tosa_convert.rules.families import rules_of
 from tosa_convert.rules.families.core import ResultShape, Violation, dashed, result_violations
 from tosa_convert.rules.types import Element, mismatch

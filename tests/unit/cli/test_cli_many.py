@@ -183,3 +183,11 @@ def test_two_processes_do_what_one_does(convert: Any, tmp_path: Path) -> None:
         results[jobs] = err, {name: (folder / name).read_bytes() for name in tree(folder)}
     assert results["1"] == results["2"]
     assert len(results["1"][1]) == 6
+
+
+@pytest.mark.slow
+def test_a_missing_file_is_reported_by_a_worker_process_too(convert: Any) -> None:
+    code, _, err = convert("no.mlir", "none.mlir", "--to", "tosa", "-o", "out", "-j", "2")
+    assert code == 2
+    assert err.count("[file-error]") == 2
+    assert "Traceback" not in err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 from pathlib import Path
@@ -68,55 +67,6 @@ def test_bad_input_from_a_pipe_is_exit_code_3_and_no_output(
     assert found.stdout == b""
     assert message in found.stderr
     assert b"Traceback" not in found.stderr
-
-
-def on_a_terminal(*arguments: str, stdin: bool = False) -> tuple[int, bytes]:
-    """Run with standard output (and input, if asked for) on a terminal: (exit code, all output)."""
-    import pty
-
-    master, slave = pty.openpty()
-    try:
-        process = subprocess.Popen(
-            [*TOOL, *arguments],
-            stdin=slave if stdin else subprocess.DEVNULL,
-            stdout=slave,
-            stderr=slave,
-        )
-        os.close(slave)
-        out = b""
-        while True:
-            ready, _, _ = select.select([master], [], [], 60)
-            assert ready, "nothing happens"
-            try:
-                piece = os.read(master, 65536)
-            except OSError:
-                break  # the other end is closed
-            if not piece:
-                break
-            out += piece
-        return process.wait(60), out
-    finally:
-        os.close(master)
-
-
-def test_a_terminal_is_refused_as_input() -> None:
-    code, out = on_a_terminal(stdin=True)
-    assert code == 2
-    assert b"no input: give a file, or pipe one in" in out
-
-
-def test_help_is_quick_and_needs_neither_numpy_nor_mlir() -> None:
-    script = (
-        "import sys\n"
-        "from tosa_convert.cli.main import run, verb\n"
-        "code = run(verb('convert'), ['--help'])\n"
-        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
-        "print(code, sorted(loaded & {'numpy', 'ml_dtypes', 'torch_mlir', 'iree', 'mlir', 'rich'}))\n"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert found.stdout.endswith("0 []\n")
 
 
 @pytest.mark.slow

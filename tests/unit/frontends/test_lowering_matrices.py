@@ -70,6 +70,18 @@ def test_matrices_have_what_numpy_computes(name: str) -> None:
     np.testing.assert_allclose(known(function, *data), want, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("a", [FIVE, SWAPPED, FIVE[:, :3], FIVE[:, :, :2]])
+def test_the_product_of_triangles_has_the_rows_in_their_order(a: Any) -> None:
+    both, pivots, order = results(matrices.triangles, a)
+    count = min(a.shape[-2:])
+    lower = np.tril(both[..., :count], -1) + np.eye(a.shape[-2], count, dtype=F32)
+    upper = np.triu(both[..., :count, :])
+    wanted = np.take_along_axis(a, order[..., None], -2)
+    np.testing.assert_allclose(lower @ upper, wanted, rtol=1e-4, atol=1e-5)
+    assert abs(lower).max() <= 1
+    assert pivots.shape == (*a.shape[:-2], count)
+
+
 @pytest.mark.parametrize(("function", "rows"), [(matrices.cholesky, 65), (matrices.inverse, 17)])
 def test_large_matrices_are_refused(function: Any, rows: int) -> None:
     with pytest.raises(NotLowered, match=f"a matrix of {rows} rows"):

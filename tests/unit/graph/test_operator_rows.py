@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from tosa_convert.eras.table import DOWNGRADES
-from tosa_convert.golden.edges import operator_edges, send_back
+from tosa_convert.golden.edges import back_propagation, operator_edges
 from tosa_convert.graph import OPERATORS, operator
 from tosa_convert.graph.dtypes import BY_NAME, NanPropagationMode
 from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, WORDS, Row, Traits
@@ -86,7 +86,7 @@ TABLES: Mapping[str, Mapping[str, object]] = {
     "value": evaluate.OPERATIONS,
     "bound": bounds.BOUNDS,
     "edges": operator_edges._OWN,
-    "terms": send_back._TERMS,
+    "terms": back_propagation._TERMS,
     "random": generate.RULES,
     "older_form": DOWNGRADES,
 }

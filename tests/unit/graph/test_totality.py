@@ -248,7 +248,7 @@ def case_gaps(graphs: Graphs) -> Iterator[str]:
     choices = {choice for row in OPERATORS for one in row.attributes for choice in one.choices}
     for choice in choices - members["accumulator"]:
         yield f"no case accumulates in {choice}"
-    for dtype in dtypes.DTYPES:
+    for dtype in filter(IN_TOOLS, dtypes.DTYPES):
         if dtype.name not in constant:
             yield f"no case has a constant of {dtype}"
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from unit.building import graph, op, tensor
 
+import tosa_convert as tc
+from tosa_convert.formats.write import stamp
 from tosa_convert.graph import Version, dtype
-from tosa_convert.graph.dtypes import DTYPES
+from tosa_convert.graph.dtypes import DTYPES, BlockShape
+from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec, operator
 from tosa_convert.graph.versions import (
     _NEW_IN_1_1,
+    DRAFTS,
     V1_0,
     V1_1_DRAFT,
     _is_within,
+    draft_findings,
     parse_version,
     version_findings,
     version_name,
 )
+from tosa_convert.version import DRAFT, draft_name
 
 #: The last one in the schema of TOSA 1.0; codes are appended.
 LAST_OF_1_0 = operator("CONST_SHAPE")
@@ -56,3 +64,67 @@ def test_a_graph_within_a_version_has_no_findings(
 )
 def test_a_version_that_cannot_be_read_is_not_parsed(text: str) -> None:
     assert parse_version(text) is None
+
+
+OLD, NEW = DRAFTS
+AUGUST, SEPTEMBER = "the draft of August 2026", "the draft of September 2026"
+
+
+def test_drafts_are_in_order_and_rows_name_them() -> None:
+    assert list(DRAFTS) == sorted(DRAFTS)
+    assert (draft_name(OLD), draft_name(NEW)) == (AUGUST, SEPTEMBER)
+    assert DRAFT == NEW
+    for row in OPERATORS:
+        assert row.removed in ("", *DRAFTS), row
+        assert bool(row.removed) == bool(row.replaced_by), row
+        assert row.state <= NEW, row
+
+
+@pytest.mark.parametrize("row", [row for row in OPERATORS if row.removed], ids=str)
+def test_an_operator_that_left_the_draft_is_only_in_the_earlier_ones(row: OperatorSpec) -> None:
+    made = graph("", "", [], [op(row.name, "", "")])
+    assert list(draft_findings(made, OLD)) == []
+    (found,) = draft_findings(made, NEW)
+    assert found.message == f"{row.name} is not in TOSA 1.1 since {SEPTEMBER}"
+    assert found.hint == f"{row.replaced_by} replaces it"
+
+
+def test_an_operator_is_not_in_a_draft_before_its_own() -> None:
+    made = graph("", "", [], [op("MATMUL_T", "", "")])
+    (found,) = draft_findings(made, "2026-07")
+    assert found.message == f"MATMUL_T is in TOSA 1.1 since {AUGUST}"
+    assert list(draft_findings(made, OLD)) == []
+
+
+@pytest.mark.parametrize(("kind", "is_gone"), [("FP6E2M3", True), ("FP8E4M3", False)])
+def test_plain_tensors_of_types_of_blocks_left_constants(kind: str, is_gone: bool) -> None:
+    made = graph("", "x", [tensor("x", kind, (32,))], [op("CONST", "", "x")])
+    assert list(draft_findings(made, OLD)) == []
+    found = [finding.message for finding in draft_findings(made, NEW)]
+    assert found == [f"CONST of plain {kind} is not in TOSA 1.1 since {SEPTEMBER}"][:is_gone]
+    made.main.tensors["x"].scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32)
+    assert list(draft_findings(made, NEW)) == []
+
+
+def test_the_list_of_merges_has_every_month_and_operator_that_left() -> None:
+    text = (Path(__file__).parents[3] / "schema" / "merges.md").read_text()
+    for row in OPERATORS:
+        assert not row.removed or f"`{row.name}`" in text, row
+    numbers = [int(number) for number in re.findall(r"^\| !(\d+) \|", text, re.MULTILINE)]
+    assert numbers == sorted(set(numbers))
+    assert NEW in text
+    assert OLD in text
+
+
+def test_a_program_for_a_dated_draft_has_what_that_draft_has() -> None:
+    values = [tensor("x", "INT8", (1, 4, 2)), tensor("i", "INT32", (1, 3))]
+    values += [tensor("c", "INT32", (1,), b"\1\0\0\0"), tensor("y", "INT8", (1, 3, 2))]
+    operators = [op("CONST", "", "c"), op("ROW_GATHER", "x i c", "y")]
+    made = stamp(graph("x i", "y", values, operators), "1.1-2026-08")
+    assert made.version == V1_1_DRAFT
+    assert tc.validate(made, spec_version="1.1-2026-08") == []
+    (found,) = tc.validate(made, spec_version="1.1-2026-09")
+    with pytest.raises(tc.TosaConvertError) as raised:
+        stamp(made, "1.1-2026-09")
+    assert raised.value.findings == (found,)
+    assert found.hint == "GATHER with a row count replaces it"

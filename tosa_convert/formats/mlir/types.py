@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 _SHAPE: Final = re.compile(r"!tosa\.shape<([0-9]{1,9})>$")
 _SCALES: Final = re.compile(r",\s*\{[^}]*\}(?=>\Z)")
-_BLOCK_SCALED: Final = r"!tosa\.block_scaled<(\w+):([\w!.]+):([\w!.]+)>$"
+#: The block is first, or, in some states of the dialect, last.
+_BLOCK_SCALED: Final = r"!tosa\.block_scaled<([\w!.]+):([\w!.]+):([\w!.]+)>$"
 
 #: Prefixes of element types that programs have but TOSA does not, with hints.
 _ADVICE: Final = {
@@ -180,6 +181,8 @@ class TypeReader:
         scaled = re.match(_BLOCK_SCALED, element)
         if scaled is not None:
             block, scale, value = scaled.groups()
+            if value in BlockShape.__members__:
+                block, value = value, block
             if value in BY_MLIR and scale in BY_MLIR and block in BlockShape.__members__:
                 scaling = (BY_MLIR[scale], BlockShape[block])
                 return ValueType(BY_MLIR[value], shape, scaling, count=count)

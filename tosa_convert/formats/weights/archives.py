@@ -28,7 +28,6 @@ BITS: Final = {
 }
 _OWN_KINDS: Final = {
     "BOOL": "BOOL",
-    "INT4": "I8",
     "MXINT8": "I8",
     "INT48": "I64",
     "BF16": "BF16",
@@ -39,10 +38,16 @@ _OWN_KINDS: Final = {
     "FP6E3M2": "F6_E3M2",
     "FP4E2M1": "F4",
 }
-#: Element type -> its kind. INT4 and INT48, which no kind is, take the next larger integer.
-KINDS: Final = {
-    row: _OWN_KINDS.get(row.name, row.name.replace("FP", "F").replace("INT", "I")) for row in DTYPES
-}
+
+
+def _kind(row: DType) -> str:
+    if row.is_native:
+        return row.name.replace("FP", "F").replace("INT", "I")
+    return "I8" if row.is_in_bytes else "U8"
+
+
+#: Element type -> its kind. Integers that no kind is take the next larger one, other types their bits.
+KINDS: Final = {row: _OWN_KINDS.get(row.name) or _kind(row) for row in DTYPES}
 #: Most dimensions of an array that is read.
 _MOST_DIMENSIONS: Final = 64
 

@@ -6,6 +6,7 @@ Arguments and results stay real.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,6 @@ from tosa_convert.frontends.lowering import complex_numbers
 from tosa_convert.frontends.lowering.complex_numbers import ADVICE, Pair
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.scope import Array, NotLowered
-from tosa_convert.records import replace
 
 #: Primitives that do the same to both parts.
 _BY_PARTS: Final = frozenset(

@@ -6,8 +6,9 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
@@ -29,7 +30,6 @@ from tosa_convert.frontends.process.request import Value
 from tosa_convert.frontends.read_result import with_own_outputs
 from tosa_convert.graph.derived import rename_in_order
 from tosa_convert.graph.model import Graph
-from tosa_convert.records import NamedTuple, dataclass, field
 
 _NUMBERS: Final = (bool, int, float, complex)
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

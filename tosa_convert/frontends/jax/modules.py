@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
@@ -12,7 +13,6 @@ import numpy as np
 from tosa_convert.builder.values import Variable
 from tosa_convert.errors import fail
 from tosa_convert.frontends.lowering.scope import Array, Data, Scope, carrier
-from tosa_convert.records import dataclass
 
 #: The changed arrays that a message lists.
 _MOST_NAMES: Final = 4

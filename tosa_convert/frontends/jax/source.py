@@ -6,10 +6,9 @@ import os
 import re
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tosa_convert.formats.mlir.names import quote
-from tosa_convert.records import NamedTuple
 
 #: Packages whose files are not the user's.
 _LIBRARIES: Final = ("jax", "jaxlib", "flax", "optax", "equinox", "haiku", "tosa_convert")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tosa_convert.frontends.lowering.scope import Array, Scope
-from tosa_convert.records import dataclass
 
 #: Lowers a function of its own, such as the body of a loop: the block, the function, its arguments.
 Run = Callable[[Scope, Any, Sequence[Array]], list[Array]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -21,7 +22,6 @@ from tosa_convert.frontends.lowering import (
     windows,
 )
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, carrier
-from tosa_convert.records import dataclass, replace
 
 #: Lowers an operation by its operands, and by what its parameters say: (scope, *operands, *values).
 Function = Callable[..., Array | Sequence[Array]]
@@ -141,6 +141,15 @@ def _dynamic_slice(step: Step) -> Array:
 def _dynamic_update_slice(step: Step) -> Array:
     a, update, *starts = step.inputs
     return indexing.dynamic_update_slice(step.scope, a, update, starts)
+
+
+def _linear_solve(step: Step) -> Sequence[Array]:
+    """Return what the function that solves the system returns; the others are for derivatives."""
+    counts = step.params["const_lengths"]
+    start = counts.matvec + counts.vecmat
+    own = step.inputs[start : start + counts.solve]
+    right = step.inputs[start + counts.solve + counts.transpose_solve :]
+    return step.run(step.scope, step.params["jaxprs"].solve, [*own, *right])
 
 
 def _gather(step: Step) -> Array:
@@ -305,6 +314,8 @@ ROWS: Final[dict[str, Row]] = {
     "dynamic_update_slice": Row(_dynamic_update_slice),
     "cholesky": Row(_rule(matrices.cholesky)),
     "gather": Row(_gather),
+    "lu": Row(_rule(matrices.triangles)),
+    "custom_linear_solve": Row(_linear_solve),
     "triangular_solve": Row(_rule(matrices.triangular_solve, *_TRIANGLE)),
     "scatter": Row(partial(_scatter, word="set")),
     **{
@@ -352,10 +363,9 @@ _REFUSALS: Final = (
         "TOSA does not have decompositions and solvers of linear algebra",
         "compute it outside and pass the result as an argument",
         (
-            *("cholesky_update", "lu", "lu_pivots_to_permutation", "qr", "geqrf"),
+            *("cholesky_update", "lu_pivots_to_permutation", "qr", "geqrf"),
             *("geqp3", "ormqr", "householder_product", "eig", "eigh", "svd", "schur", "hessenberg"),
-            *("tridiagonal", "tridiagonal_solve", "custom_linear_solve"),
-            *("symmetric_product",),
+            *("tridiagonal", "tridiagonal_solve", "symmetric_product"),
         ),
     ),
     (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,6 @@ from tosa_convert.frontends.jax.step import Step
 from tosa_convert.frontends.jax.table import CALLBACKS, CALLS, REFUSED, ROWS
 from tosa_convert.frontends.lowering.limits import limits_of_result
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, carrier, whole_data
-from tosa_convert.records import dataclass, field
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
 _MOST_FOLDED: Final = 1 << 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.builder import Builder
@@ -12,7 +13,6 @@ from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.indexing import as_rows, from_rows, rows_at, write_rows
 from tosa_convert.frontends.lowering.limits import Limits
 from tosa_convert.frontends.lowering.scope import BOOL, Array, Scope
-from tosa_convert.records import dataclass
 
 #: A loop is unrolled if its iterations together have at most this many operations.
 UNROLLED: Final = 1024

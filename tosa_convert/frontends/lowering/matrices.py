@@ -6,7 +6,7 @@ A matrix is the last two dimensions of an array; those before are a batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -110,6 +110,42 @@ def triangular_solve(
 
 
 # -- any matrix ----------------------------------------------------------------------------------
+
+
+def triangles(s: Scope, a: Array) -> tuple[Array, Array, Array]:
+    """Factor matrices into triangles, LU, with pivots as in LAPACK.
+
+    Return both triangles in one array, the row that each step exchanges, and the order of the rows.
+    """
+    _refuse(a, _MOST_ELIMINATED)
+    *batch, rows, columns = a.shape
+    ones = (1,) * len(batch)
+    line = np.arange(rows, dtype=np.int32).reshape((*ones, rows, 1))
+    across = np.arange(columns).reshape((*ones, 1, columns))
+    order = layout.broadcast_to(s, constant(line), (*batch, rows, 1))
+    pivots = []
+    for number in range(min(rows, columns)):
+        column = _column(s, a, number)
+        magnitude = s.select(constant(line >= number), s.elementwise("abs", column), -1)
+        chosen = position(s, magnitude, (a.rank - 2,), INT32, "max")
+        pivots.append(layout.reshape(s, chosen, (*batch, 1)))
+        is_chosen = s.equal(constant(line), layout.reshape(s, chosen, (*batch, 1, 1)))
+        a, order = (_exchanged(s, item, number, line == number, is_chosen) for item in (a, order))
+        own = layout.part(s, a, a.rank - 2, number, number + 1)
+        column, pivot = _column(s, a, number), _column(s, own, number)
+        quotient = s.select(s.equal(pivot, 0), column, divided(s, column, pivot))
+        rest = s.select(constant(across > number), s.sub(a, s.mul(quotient, own)), a)
+        below = s.select(constant(across == number), quotient, rest)
+        a = s.select(constant(line > number), below, a)
+    made = layout.concatenate(s, pivots, len(batch))
+    return a, made, layout.reshape(s, order, (*batch, rows))
+
+
+def _exchanged(s: Scope, a: Array, number: int, is_here: Any, is_chosen: Array) -> Array:
+    """Exchange a row with the chosen one."""
+    taken = summed(s, s.select(is_chosen, a, 0), (a.rank - 2,), keep=True)
+    own = layout.part(s, a, a.rank - 2, number, number + 1)
+    return s.select(constant(is_here), taken, s.select(is_chosen, own, a))
 
 
 def solve(s: Scope, a: Array, b: Array) -> Array:

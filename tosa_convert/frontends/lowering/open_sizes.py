@@ -7,6 +7,7 @@ only, that size is open in the program. Where they differ in anything else, the 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count, pairwise
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -17,7 +18,6 @@ from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.graph.constant import Constant, constant_of
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, ShapeValue, Tensor
 from tosa_convert.graph.opset import CONST_SHAPE
-from tosa_convert.records import replace
 
 #: Two sizes for each open one: of the first dimension of an input, which is mostly a batch, and of
 #: others, which strides of networks divide.

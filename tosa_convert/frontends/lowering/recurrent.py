@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +13,6 @@ from tosa_convert.frontends.lowering.arithmetic import clamp
 from tosa_convert.frontends.lowering.indexing import index32
 from tosa_convert.frontends.lowering.products import product
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
-from tosa_convert.records import dataclass
 
 #: Most steps that are unrolled.
 _MOST_STEPS: Final = 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from tosa_convert.frontends.lowering.scope import (
     Scope,
     constant,
 )
-from tosa_convert.records import NamedTuple
 
 #: FP32 holds every integer below this.
 _EXACT: Final = 1 << 24

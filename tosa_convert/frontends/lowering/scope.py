@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import ml_dtypes
@@ -13,7 +14,6 @@ import numpy.typing as npt
 from tosa_convert.builder import Builder
 from tosa_convert.builder.values import Value
 from tosa_convert.frontends.lowering import folding
-from tosa_convert.records import dataclass
 
 Data = npt.NDArray[Any]
 

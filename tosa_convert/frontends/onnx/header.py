@@ -5,10 +5,10 @@ Field numbers are those of ONNX's schema, onnx.proto.
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from tosa_convert.frontends.protobuf import Value, fields, message, text
-from tosa_convert.records import NamedTuple, dataclass, field
 
 #: Field of a TypeProto -> what a value is if it is not a tensor.
 _KINDS: Final = {4: "a sequence", 5: "a map", 8: "a sparse tensor", 9: "an optional value"}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from tosa_convert.frontends.lowering.scope import Array, Data, NotLowered, Scope, whole_data
-from tosa_convert.records import dataclass
 
 
 @dataclass(frozen=True)

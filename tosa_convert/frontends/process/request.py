@@ -125,7 +125,6 @@ class Request:
 
     @classmethod
     def from_json(cls, text: str) -> Request:
-        """Return the request of a JSON text that `to_json` made."""
         return restored(cls, json.loads(text))
 
 
@@ -372,7 +371,6 @@ class Interface:
 
     @classmethod
     def from_json(cls, text: str) -> Interface:
-        """Return the interface of a JSON text that `to_json` made."""
         row = json.loads(text)
         if not row:
             raise ValueError("it is empty")

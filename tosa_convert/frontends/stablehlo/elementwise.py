@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -13,7 +14,6 @@ from jax import lax
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.stablehlo.attributes import dtype_of, shape_of
 from tosa_convert.frontends.stablehlo.evaluate import Operation, Rule
-from tosa_convert.records import replace
 
 #: Operation -> the function of `jax.lax` that is the same.
 _FUNCTIONS: Final = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
@@ -11,7 +12,6 @@ from jax.extend.mlir import ir
 from tosa_convert.frontends.jax.table import REFUSED
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.stablehlo.attributes import Attributes, zeros_of
-from tosa_convert.records import dataclass
 
 #: Calls a function of the module, or a region, with arrays.
 Function = Callable[..., list[Any]]

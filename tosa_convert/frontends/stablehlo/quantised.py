@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,6 @@ from tosa_convert.frontends.jax.rescaling import is_rescaled, rescale
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.stablehlo.attributes import array_of, dtype_of, shape_of
 from tosa_convert.frontends.stablehlo.evaluate import Operation, Rule
-from tosa_convert.records import NamedTuple, replace
 
 _TYPE: Final = re.compile(
     r"!quant\.uniform<([iu])(\d+)(?:<(-?\d+):(-?\d+)>)?:(\w+)(?::(\d+))?,\s*([^<>]*)>"

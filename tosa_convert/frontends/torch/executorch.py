@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,7 +60,6 @@ from tosa_convert.frontends.torch.signature import (
 )
 from tosa_convert.frontends.torch.unlowered_report import locate, place
 from tosa_convert.frontends.unlowered import advice
-from tosa_convert.records import dataclass, field
 
 _INTEGERS: Final = "TOSA-1.0+INT"
 _FLOATS: Final = "TOSA-1.0+FP"

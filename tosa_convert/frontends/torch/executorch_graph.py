@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 import torch
-
-from tosa_convert.records import NamedTuple, dataclass, field
 
 #: Arguments of a quantise or dequantise operator: the tensor, scale, zero point, bounds, element type.
 _PER_TENSOR: Final = 6

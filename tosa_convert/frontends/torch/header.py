@@ -10,9 +10,8 @@ import json
 import re
 import zipfile
 import zlib
+from dataclasses import dataclass
 from typing import Any, Final
-
-from tosa_convert.records import dataclass
 
 #: Most bytes of the JSON, and how many more for each byte of the file; weights are not in it.
 _FREE_BYTES: Final = 4 << 20

@@ -15,7 +15,7 @@ import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch._export.serde.schema import Layout, ScalarType
@@ -25,7 +25,6 @@ from tosa_convert.errors import Findings, fail
 from tosa_convert.formats.weights.archives import Stored, read_safetensors
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import Limits
-from tosa_convert.records import NamedTuple
 
 EXTENSION: Final = ".safetensors"
 _CONFIG: Final = "data/weights/model_weights_config.json"

@@ -7,6 +7,7 @@ does a program say which buffers it changes.
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from torch.export.graph_signature import (
@@ -19,8 +20,6 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 from torch.utils import _pytree as pytree
-
-from tosa_convert.records import dataclass, field
 
 #: What a result is that is the new value of a buffer or a parameter.
 CHANGED_STATE: Final = (OutputKind.BUFFER_MUTATION, getattr(OutputKind, "PARAMETER_MUTATION", None))

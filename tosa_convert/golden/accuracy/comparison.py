@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +29,6 @@ from tosa_convert.golden.accuracy.criteria import (
 )
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.shown import Shown, json_value
-from tosa_convert.records import dataclass, field, replace
 
 # --------------------------------------------------------------------------------------------------
 # how large the errors of a tensor are: mean, largest, quantiles, signal-to-noise ratio, cosine.

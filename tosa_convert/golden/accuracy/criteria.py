@@ -10,6 +10,7 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -27,7 +28,6 @@ from tosa_convert.golden.accuracy.error_bounds import (
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import counted
-from tosa_convert.records import dataclass, field, replace
 
 # --------------------------------------------------------------------------------------------------
 # tolerances that a user gives for tensors by name, and the default ones of each element type.

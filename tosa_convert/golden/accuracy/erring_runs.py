@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -28,7 +29,6 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.derived import extract, reachable
 from tosa_convert.graph.dtypes import FP32, DType
 from tosa_convert.graph.model import Block, Graph, Operator, element_value
-from tosa_convert.records import NamedTuple, dataclass, field, replace
 from tosa_convert.reference.block_scaled import Scaled, Value, plain, with_numbers
 from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.call import Call, Type, integer_limits

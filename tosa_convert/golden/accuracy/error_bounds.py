@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
@@ -23,7 +24,6 @@ from tosa_convert.graph.derived import extract_region, reachable, touches_variab
 from tosa_convert.graph.dtypes import DTYPES, DType, RoundingMode
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 from tosa_convert.graph.opset import operator as row_of
-from tosa_convert.records import dataclass, replace
 from tosa_convert.reference.parts import slices
 
 #: Element type -> bits of the fraction, smallest normal, largest finite, whether it has infinity.

@@ -34,10 +34,10 @@ from tosa_convert.golden.accuracy.erring_runs import (
 )
 from tosa_convert.golden.accuracy.spreads import (
     ReachedElements,
-    add_bends,
+    add_kinks,
     align_errors,
     decides,
-    may_bend,
+    may_have_kinks,
     moved_operands,
     spread_of,
     spread_of_scales,
@@ -271,8 +271,8 @@ def _compute_all(
             computed = _computed(machine, index, values, where, others)
             machine.is_alive = computed is not None or not moves
             found[-1] = computed or found[-1]
-    if moves and not is_same and may_bend(block, operator):
-        add_bends(exact, index, operands, results, found, reached)
+    if moves and not is_same and may_have_kinks(block, operator):
+        add_kinks(exact, index, operands, results, found, reached)
     if not is_same and operator.spec.family == "fft":
         align_errors(operands, results, found)
     small = subnormal_numbers(block, results) if operator.spec is CONST else {}

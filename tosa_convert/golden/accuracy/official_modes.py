@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +27,6 @@ from tosa_convert.golden.accuracy.error_bounds import (
 )
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType, dtype
-from tosa_convert.records import dataclass
 
 #: Data sets of the official dot product tests whose errors have no preferred sign.
 _UNBIASED_SETS: Final = (3, 4, 5)

@@ -7,6 +7,7 @@ operator before it is inexact, or by the error that was measured for the network
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,6 @@ from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.derived import extract
 from tosa_convert.graph.dtypes import BLOCK_SCALE, DType
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
-from tosa_convert.records import dataclass, replace
 from tosa_convert.reference.block_scaled import Scaled, Value
 from tosa_convert.reference.evaluate import Machine
 

@@ -36,7 +36,7 @@ from tosa_convert.graph.model import DYNAMIC, Block, ShapeValue, Tensor, quoted
 from tosa_convert.io.files import WRITE_BYTES, file_error, open_regular, plain_reason, replace_file
 from tosa_convert.records import dataclass
 
-#: Most bytes of the header of an `.npy` file that numpy reads from strangers.
+#: Most bytes of the header of an `.npy` file that numpy reads from untrusted files.
 _HEADER_BYTES: Final = 10_000
 #: What damaged archives and arrays raise.
 _DAMAGES: Final = (

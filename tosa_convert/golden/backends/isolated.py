@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -57,7 +58,6 @@ from tosa_convert.io import log
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.process.child import Ended, last_words
-from tosa_convert.records import replace
 
 # --------------------------------------------------------------------------------------------------
 # backends that run programs on an engine of our own: another version of the model, and numpy.

@@ -15,6 +15,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +34,6 @@ from tosa_convert.io.files import PathLike, open_regular
 from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.process.child import Ended, Used, last_words, run_child
 from tosa_convert.process.workers import KeptProcess, can_fork, command_with_this_package
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.version import __version__
 
 # -- what a process that is kept for many runs of a backend does before the first one --------------

@@ -12,6 +12,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -61,7 +62,6 @@ from tosa_convert.io.files import path_below, read_json
 from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.io.options import refuse_time_limit
 from tosa_convert.process.child import remove_temporary_folder
-from tosa_convert.records import dataclass
 
 # -- consumers of TOSA programs that `--against` knows by name: a row says how each is run ---------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,6 @@ from tosa_convert.golden.running.programs import input_slots, output_slots
 from tosa_convert.graph.dtypes import DTYPES, FLOATS
 from tosa_convert.graph.model import Block, Graph, Operator, name_in_location, quoted
 from tosa_convert.io.files import map_file
-from tosa_convert.records import dataclass, field
 
 #: Element types -> their codes in TFLite's schema.
 _TYPES: Final = {"FP32": 0, "INT32": 2, "INT64": 4, "BOOL": 6, "INT16": 7, "INT8": 9}

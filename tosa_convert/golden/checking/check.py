@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -61,7 +62,6 @@ from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, ope
 from tosa_convert.graph.opset import IDENTITY
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.records import dataclass, replace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

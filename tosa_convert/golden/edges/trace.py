@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,6 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.graph.model import Block, Graph, Operator
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference.block_scaled import plain
 from tosa_convert.reference.call import Call, Step, Type, UndefinedResult, store
 from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of, operation_of

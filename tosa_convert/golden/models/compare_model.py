@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
@@ -47,7 +48,6 @@ from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import DYNAMIC, Graph, counted
 from tosa_convert.installation import install_command
 from tosa_convert.io import log
-from tosa_convert.records import replace
 
 # -- elements of models for which FP32 is not enough: their framework itself errs there ------------
 # A network that amplifies rounding, such as the largest of many nearly equal scores, or many

@@ -14,6 +14,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +36,6 @@ from tosa_convert.graph.derived import (
 )
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor, operator_path, require_graphs
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
-from tosa_convert.records import dataclass
 from tosa_convert.reference.call import Inside
 
 # --------------------------------------------------------------------------------------------------

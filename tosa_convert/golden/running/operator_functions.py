@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
 from inspect import Signature
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -31,7 +32,6 @@ from tosa_convert.graph.dtypes import BLOCK_SCALE, INT8, INT64, DType, dtype
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.opset import OperandSpec, OperatorSpec
 from tosa_convert.graph.versions import V1_1_DRAFT
-from tosa_convert.records import NamedTuple, replace
 from tosa_convert.reference.block_scaled import Scaled, scales_type
 from tosa_convert.reference.call import Type
 from tosa_convert.reference.evaluate import Machine, definition

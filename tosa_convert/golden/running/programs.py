@@ -8,6 +8,7 @@ import itertools
 import math
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -41,7 +42,6 @@ from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.keywords import refuse_unexpected
 from tosa_convert.io.option_table import refuse_inapplicable
 from tosa_convert.io.options import ReadOptions, given_options
-from tosa_convert.records import dataclass, replace
 from tosa_convert.rules.infer import settled
 
 # -- random inputs: seeded, by name, in the range that the operators that use them accept ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tosa_convert.errors import fail
@@ -21,7 +22,6 @@ from tosa_convert.golden.running.run_options import DEFAULT_RUN, TIMEOUT, Engine
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.records import replace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -13,8 +13,9 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert import api
 from tosa_convert.errors import Finding, TosaConvertError, fail
@@ -74,7 +75,6 @@ from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.io.files import map_file
 from tosa_convert.process.child import Ended, describe_exit
 from tosa_convert.process.ending_signals import ended_while_computing
-from tosa_convert.records import NamedTuple, dataclass, field, replace
 from tosa_convert.remedies import hint_for
 from tosa_convert.rules.infer import endless_logarithms
 from tosa_convert.rules.validate import Validator

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, get_args
 
 from tosa_convert.errors import Finding, fail, refuse_unknown
@@ -16,7 +17,6 @@ from tosa_convert.graph.derived import reachable
 from tosa_convert.graph.model import Block, Graph, Operator, located, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.options import refuse_time_limit
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.rules.amounts import multiply_accumulates
 
 # --------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from tosa_convert.qualify.bisection.single_operators import Operators
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-from tosa_convert.records import replace
+from dataclasses import replace
 
 
 @takes_keywords(ReadKeywords)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tosa_convert import api
@@ -18,7 +19,6 @@ from tosa_convert.graph.derived import extract_from
 from tosa_convert.graph.model import UNLOCATED, Graph, counted
 from tosa_convert.graph.shown import Shown
 from tosa_convert.io.files import PathLike
-from tosa_convert.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

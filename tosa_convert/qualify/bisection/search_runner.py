@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +48,6 @@ from tosa_convert.qualify.bisection.single_operators import (
     smallest_group,
 )
 from tosa_convert.qualify.reduction.reduce import Cut, Shrinker
-from tosa_convert.records import dataclass
 
 # -- why a program is wrong as a whole although each of its operators is right by itself -----------
 # The program runs again: other results for the same inputs are nondeterminism. Else the smallest

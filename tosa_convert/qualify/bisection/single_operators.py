@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,6 @@ from tosa_convert.graph.derived import computed_tensors, extract
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.qualify.bisection.result import Case
-from tosa_convert.records import dataclass, field
 
 #: Code of the error for a part that the backend does not compute.
 REFUSED: Final = "backend-refused"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,7 +19,6 @@ from tosa_convert.graph.dtypes import RoundingMode
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, AttributeValue, operator
 from tosa_convert.graph.versions import lowest_version
-from tosa_convert.records import dataclass, replace
 
 _LARGEST_RANK: Final = 6
 

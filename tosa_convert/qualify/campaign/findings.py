@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -38,7 +39,6 @@ from tosa_convert.qualify.campaign.observe import (
     telling_part,
 )
 from tosa_convert.qualify.reduction.reduce import Failure, reduce
-from tosa_convert.records import dataclass, replace
 from tosa_convert.reference.evaluate import definition
 from tosa_convert.version import __version__
 

@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final, Literal
@@ -35,7 +36,6 @@ from tosa_convert.qualify.campaign.edits import (
 )
 from tosa_convert.qualify.random_graphs.generate import GENERATED, generate
 from tosa_convert.qualify.suite.journal import Answer, Status
-from tosa_convert.records import dataclass
 from tosa_convert.rules.public import find_violations
 
 # -- the programs of a campaign: each follows from the campaign's seed and its number --------------

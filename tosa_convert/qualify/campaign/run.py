@@ -8,7 +8,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +33,6 @@ from tosa_convert.qualify.campaign.observe import (
 )
 from tosa_convert.qualify.suite.engine import CaseRunner, on_local_processes, run_all
 from tosa_convert.qualify.suite.journal import Answer, Journal
-from tosa_convert.records import dataclass, field
 
 #: Statuses of answers that count for one state of the consumer, and of this package, only.
 _FAILURES: Final = ("wrong", "crashed", "error", "refused")

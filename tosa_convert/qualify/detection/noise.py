@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from hashlib import blake2b
 from pathlib import Path
@@ -27,7 +28,6 @@ from tosa_convert.graph.derived import touches_variables
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference.block_scaled import SCALE_SUFFIX, Scaled, Value, by_key, plain
 from tosa_convert.reference.call import is_float
 from tosa_convert.reference.evaluate import Machine

@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,6 @@ from tosa_convert.graph.model import quoted
 from tosa_convert.io import log
 from tosa_convert.io.files import map_file, open_regular, walk
 from tosa_convert.io.formats import MODEL_EXTENSIONS, is_saved_model
-from tosa_convert.records import dataclass, field
 
 #: Functions of a Python file that make a model.
 _PREFIX: Final = "make_"

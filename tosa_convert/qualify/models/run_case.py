@@ -7,6 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,7 +47,6 @@ from tosa_convert.qualify.models.find_cases import (
     source_of,
 )
 from tosa_convert.qualify.suite.journal import Answer, Status, used_by
-from tosa_convert.records import dataclass, field, replace
 
 # -- A test of ONNX: a model, its inputs, and the outputs that ONNX expects ------------------------
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tosa_convert.builder import Builder, Value, Variable
 from tosa_convert.errors import fail, refuse_unknown
-from tosa_convert.golden.running.programs import RANGES
 from tosa_convert.graph import dtypes
 from tosa_convert.graph.dtypes import DTYPES, V1_1, DType, dtype
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.graph.opset import operator
-from tosa_convert.records import NamedTuple, dataclass, field
 from tosa_convert.rules.profiles import complete, fits, listed, parse
 from tosa_convert.rules.types import Element, TypeRow, rows
 from tosa_convert.rules.values import TensorType
@@ -128,7 +127,11 @@ def _inputs(target: Target, known: tuple[str, ...]) -> tuple[str, ...]:
 #: The most elements of a tensor.
 MOST_ELEMENTS: Final = 2048
 #: Largest absolute value of an integer input; random inputs for the reference model keep to it.
-INPUT_BOUND: Final = {name: max(-low, high) for name, (low, high) in RANGES.items()}
+INPUT_BOUND: Final = {
+    row.name: -row.limits[0] if row.bits <= 16 else 1 << min(row.bits - 17, 30)
+    for row in DTYPES
+    if row.kind == "integer"
+}
 INT32_BOUND: Final = 2**30
 FLOATS: Final = tuple(row.name for row in dtypes.FLOATS)
 INTEGERS: Final = ("INT8", "INT16", "INT32")
@@ -136,8 +139,8 @@ ELEMENT_TYPES: Final = (*FLOATS, *INTEGERS, "BOOL")
 #: Element types that few operators have: inputs have them where an operator asks for one.
 RARE_TYPES: Final = tuple(
     row.name
-    for row in (*dtypes.FP8, *sorted(dtypes.DTYPES, key=lambda row: row.bits))
-    if row in dtypes.FP8 or (row.kind == "integer" and row.name not in INTEGERS)
+    for row in (*dtypes.FP8, *(row for row in DTYPES if row.kind == "integer"))
+    if row.is_in_tools and row.name not in INTEGERS
 )
 EVERY_TYPE: Final = (*ELEMENT_TYPES, *RARE_TYPES)
 #: How often an operator has a row of its types at random, whatever the block has.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from tosa_convert.qualify.random_graphs.builder import (
     Tensor,
     rule,
 )
-from tosa_convert.records import NamedTuple
 from tosa_convert.rules.types import Element, TypeRow, rows
 
 

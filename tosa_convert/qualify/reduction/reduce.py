@@ -13,6 +13,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,7 +40,6 @@ from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.process.child import Ended
 from tosa_convert.qualify.reduction.simplifying import Candidate, Simplifier, weight
-from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

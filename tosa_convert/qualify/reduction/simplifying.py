@@ -8,6 +8,7 @@ is a program at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,6 @@ from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Region, Tensor
 from tosa_convert.graph.opset import AttributeValue
 from tosa_convert.graph.static_shapes import make_placeholders_static
-from tosa_convert.records import dataclass, replace
 from tosa_convert.rules.infer import infer
 from tosa_convert.rules.public import find_violations
 

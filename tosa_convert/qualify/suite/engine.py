@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +39,6 @@ from tosa_convert.qualify.suite.qualification import (
 )
 from tosa_convert.qualify.suite.report import SKIPPED, Verdict
 from tosa_convert.qualify.suite.run_cases import Via, files_of_case, find_cases, run_case
-from tosa_convert.records import dataclass, replace
 
 #: Runs a function on each of many cases; yields the answers as they come, in any order.
 CaseRunner = Callable[[Callable[[str], Answer], list[str]], Generator[Answer, None, None]]

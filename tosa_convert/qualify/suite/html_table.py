@@ -12,6 +12,7 @@ import tempfile
 import urllib.parse
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from html import escape as escape_html
 from importlib.resources import files
 from pathlib import Path
@@ -23,7 +24,6 @@ from tosa_convert.graph.model import counted
 from tosa_convert.qualify.suite.journal import Answer, nearby
 from tosa_convert.qualify.suite.qualification import Qualification
 from tosa_convert.qualify.suite.report import FAILED, Verdict
-from tosa_convert.records import dataclass
 
 _STATUSES: Final = (
     ("pass", "passed"),

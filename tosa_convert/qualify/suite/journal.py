@@ -11,9 +11,9 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array, OutputFolder
@@ -21,7 +21,6 @@ from tosa_convert.golden.arrays.npz import npz_pieces
 from tosa_convert.io.files import file_error, open_regular, parse_json, replace_file
 from tosa_convert.process.child import Used
 from tosa_convert.qualify.reduction.reduce import nonzero_elements, reduce_data
-from tosa_convert.records import NamedTuple, dataclass, field, fields
 
 Status = Literal["pass", "fail", "error", "wrong", "refused", "crashed", "not-run"]
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)

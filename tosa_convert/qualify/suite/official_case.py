@@ -14,6 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +34,6 @@ from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.installation import install_command
 from tosa_convert.io.files import path_below, read_json
 from tosa_convert.process.child import describe_exit
-from tosa_convert.records import dataclass
 
 # --------------------------------------------------------------------------------------------------
 # the files of an official case: its descriptor, read and checked, and data that a library makes.

@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -85,7 +86,6 @@ from tosa_convert.qualify.suite.official_case import (
     tested_by,
 )
 from tosa_convert.qualify.suite.run_cases import files_of_case, model_of
-from tosa_convert.records import dataclass, replace
 from tosa_convert.rules.profiles import complete
 from tosa_convert.rules.public import find_violations
 

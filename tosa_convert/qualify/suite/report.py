@@ -6,7 +6,7 @@ import fnmatch
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from xml.sax.saxutils import quoteattr
@@ -14,7 +14,6 @@ from xml.sax.saxutils import quoteattr
 from tosa_convert.errors import Finding, TosaConvertError, fail, printable, printable_lines
 from tosa_convert.io.files import file_error, open_regular, read_json
 from tosa_convert.qualify.suite.journal import Answer, is_number, is_status
-from tosa_convert.records import dataclass, field
 
 #: Statuses of a case that neither passed nor was left out.
 FAILED: Final = ("fail", "error", "wrong", "refused", "crashed")

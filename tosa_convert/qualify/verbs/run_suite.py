@@ -11,7 +11,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,7 +53,6 @@ from tosa_convert.qualify.suite.report import (
     summary,
     verdict,
 )
-from tosa_convert.records import replace
 from tosa_convert.rules.profiles import parse
 
 #: Cases that did not pass and are printed; the reports have all of them.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT8
 from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec
-from tosa_convert.records import NamedTuple
 from tosa_convert.rules.values import OperatorView, Shape, Size, TensorType, shape_text
 
 

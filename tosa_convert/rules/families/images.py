@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.graph.dtypes import ResizeMode
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.graph.opset import table_of
-from tosa_convert.records import NamedTuple
 from tosa_convert.rules.families.core import (
     Check,
     OperatorRules,

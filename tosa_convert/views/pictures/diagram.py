@@ -99,12 +99,10 @@ class Diagram:
     groups: list[Group] = field(default_factory=list)
 
     def item_of(self, node: int) -> Item:
-        """Return the item that stands for a node in its group."""
         own = self.nodes[node].own_group
         return node if own is None else ~own
 
     def parent_of(self, item: Item) -> int | None:
-        """Return the group that an item is in, or None for the whole."""
         return self.nodes[item].group if item >= 0 else self.groups[~item].parent
 
     def chain(self, node: int) -> list[Item]:
@@ -163,7 +161,6 @@ class Diagram:
             waiting = inner
 
     def count_operators(self) -> None:
-        """Count the operators inside each group."""
         for node in self.nodes:
             if node.kind == "operator":
                 parent: int | None = node.group
@@ -396,7 +393,6 @@ _MOST_ITEMS, _RANGE = 20_000, 1000
 
 
 def build_diagram(graph: Graph, scopes: Scopes) -> Diagram:
-    """Build the diagram of a sound graph."""
     builder = _Builder(graph, scopes)
     builder.build()
     diagram = builder.diagram

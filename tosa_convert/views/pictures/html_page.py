@@ -250,7 +250,6 @@ def html_page(data: Json) -> str:
 
 
 def asset(name: str) -> str:
-    """Read a file of the viewer."""
     return (files(__package__) / "viewer" / name).read_text(encoding="utf-8")
 
 

@@ -71,7 +71,6 @@ class Rows:
 
 
 def lay_out(diagram: Diagram) -> list[Rows]:
-    """Lay out each group."""
     lines: list[dict[tuple[End, End], list[int]]] = [{} for _ in diagram.groups]
     for group, start, end, value in diagram.connections():
         values = lines[group].setdefault((start, end), [])

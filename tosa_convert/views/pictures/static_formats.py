@@ -34,7 +34,6 @@ FAMILIES: Final = (*sorted(set(_BY_NAME.values())), "input", "output")
 
 
 def family_of(name: str) -> str:
-    """Return the family of an operator, by its name."""
     return _BY_NAME[name]
 
 

@@ -413,7 +413,6 @@ class Program:
             self.regions.setdefault(region.name, index)
 
     def runs(self, region: int) -> Iterator[int]:
-        """Iterate over the regions that operators of a region run."""
         for flow in self.flows[region]:
             for operator in flow.operators:
                 if operator is not None:

@@ -45,14 +45,12 @@ class Partners:
     regions: Mapping[str, str]
 
     def operators(self, one: int, other: int) -> tuple[Operator, Operator]:
-        """Return the operators of two nodes, which must have them."""
         left, right = self.left.operators[one], self.right.operators[other]
         assert left is not None
         assert right is not None
         return left, right
 
     def same(self, one: Edge, other: Edge) -> bool:
-        """Return whether two values correspond."""
         return self.of_left[one.node] == other.node and one.result == other.result
 
     def follows(self, one: Edge, other: Edge) -> bool:
@@ -107,7 +105,6 @@ def type_text(value: Value) -> str:
 
 
 def type_details(what: str, one: Value, other: Value) -> Iterator[Detail]:
-    """Iterate over how the types of two values differ."""
     if not same_type(one, other):
         left, right = type_text(one), type_text(other)
         if left == right:
@@ -125,7 +122,6 @@ def _full_type(value: Value) -> str:
 
 
 def data_details(what: str, one: Value, other: Value) -> Iterator[Detail]:
-    """Iterate over how the data of two constants or variables differs."""
     if one is None or other is None or isinstance(one, Tensor) != isinstance(other, Tensor):
         return
     yield from _data(what, one.data, other.data)

@@ -90,7 +90,6 @@ class Flow:
         return self.block.tensors.get(name) or self.block.shapes.get(name)
 
     def result_names(self, node: int) -> tuple[str, ...]:
-        """Return the names of the values that a node makes."""
         operator = self.operators[node]
         if operator is not None:
             return operator.outputs
@@ -233,7 +232,6 @@ class NodeKeys(NamedTuple):
     content: list[int]
 
     def at(self, level: Level, node: int) -> tuple[int, int, int, int]:
-        """Return what a node is at a level."""
         return (
             number if (number := self.operator[node]) < 0 or level.operator else -1,
             self.attributes[node] if level.attributes else -1,
@@ -284,7 +282,6 @@ class Keys:
         return -1 if data is None else self._constants[id(data)]
 
     def content(self, value: Tensor | ShapeValue | None) -> int:
-        """Return the number of the data of a value."""
         if isinstance(value, Tensor) and value.scale is not None:
             data = (self.constant(value.data), self.constant(value.scale.data))
             return self.number(("scaled", *data))
@@ -293,7 +290,6 @@ class Keys:
     # -- nodes -------------------------------------------------------------------------------------
 
     def type(self, value: Tensor | ShapeValue | None) -> int:
-        """Return the number of the type of a value."""
         if isinstance(value, Tensor):
             scale = None if value.scale is None else (value.scale.dtype, int(value.scale.shape))
             return self.number(("tensor", value.dtype, value.shape, scale))

@@ -5,6 +5,7 @@ The expected texts are those of tosa-opt, with which tests/oracle/test_printed_t
 
 from __future__ import annotations
 
+import io
 import re
 import tracemalloc
 from collections.abc import Iterator
@@ -168,6 +169,17 @@ def test_a_large_block_scaled_constant_is_a_list(bindings: Bindings) -> None:
     assert text.count(" : f8E4M3FN") == 9600
     module = bindings.ir.Module.parse(b"".join(write(made)), bindings.new_context())
     assert tc.compare(made, read(module), names=False) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "mlir"), [("FP8E4M3", "f8E4M3FN"), ("FP6E2M3", "f6E2M3FN"), ("MXINT8", "!tosa.mxint8")]
+)
+def test_a_block_scaled_type_may_name_its_values_first(kind: str, mlir: str) -> None:
+    made = block_scaled(kind, b"\4" * dtype(kind).wire_bytes(32), b"\x7f")
+    text = text_of(made)
+    other = text.replace(f"BLOCK_SHAPE_32:f8E8M0FNU:{mlir}", f"{mlir}:f8E8M0FNU:BLOCK_SHAPE_32")
+    assert other != text
+    assert tc.compare(made, tc.load(io.BytesIO(other.encode())), names=False) is None
 
 
 # -- resources --------------------------------------------------------------------------------------

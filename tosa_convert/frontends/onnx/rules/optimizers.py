@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.frontends.lowering.arithmetic import divided
 from tosa_convert.frontends.lowering.conversion import converted
@@ -11,7 +11,6 @@ from tosa_convert.frontends.lowering.functions import power, sqrt
 from tosa_convert.frontends.lowering.indexing import index32
 from tosa_convert.frontends.lowering.scope import INT32, Array, NotLowered, Scope, constant
 from tosa_convert.frontends.onnx.node import Node, Rule
-from tosa_convert.records import NamedTuple
 
 
 class _Step(NamedTuple):

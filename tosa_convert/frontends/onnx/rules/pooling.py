@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,7 +21,6 @@ from tosa_convert.frontends.lowering.scope import (
 )
 from tosa_convert.frontends.onnx.node import Node, Rule
 from tosa_convert.frontends.onnx.rules.products import spatial_padding
-from tosa_convert.records import dataclass
 
 _INT64: Final = np.dtype(np.int64)
 

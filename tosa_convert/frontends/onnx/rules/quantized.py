@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +24,6 @@ from tosa_convert.frontends.lowering.scope import (
 from tosa_convert.frontends.onnx.node import Node, Rule
 from tosa_convert.frontends.onnx.rules.basic import dtype_of
 from tosa_convert.frontends.onnx.rules.products import convolved, matmul
-from tosa_convert.records import dataclass, replace
 
 _UINT8: Final = np.dtype(np.uint8)
 _BYTES: Final = (np.dtype(np.int8), _UINT8)

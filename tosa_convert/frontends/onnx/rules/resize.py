@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant, is_float, is_small
 from tosa_convert.frontends.onnx.node import Node, Rule
 from tosa_convert.frontends.onnx.shapes import scaled
-from tosa_convert.records import NamedTuple
 from tosa_convert.rules.families.images import ResizeAxis
 
 Positions = np.ndarray[Any, Any]

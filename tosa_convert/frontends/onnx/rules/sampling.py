@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,6 @@ from tosa_convert.frontends.lowering import layout, sampling
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant, is_float
 from tosa_convert.frontends.onnx.node import Node, Rule
 from tosa_convert.frontends.onnx.rules.products import convolved
-from tosa_convert.records import replace
 
 #: The opset in which pixels of RoiAlign got their centres between whole positions.
 _HALF_SINCE: Final = 16

@@ -8,6 +8,7 @@ between its integers in floating point.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.lowering import (
@@ -33,7 +34,6 @@ from tosa_convert.frontends.tflite.lowerings.sequences import (
 )
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
-from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.arithmetic import (
@@ -16,7 +17,6 @@ from tosa_convert.frontends.tflite.lowerings.lstm_cell import LstmCell
 from tosa_convert.frontends.tflite.lowerings.normalization import high_product, inverse_root
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import Tensor, TfliteFile
-from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.arithmetic import multiplier_and_shift, single
@@ -23,7 +24,6 @@ from tosa_convert.frontends.tflite.lowerings.sequences import (
 )
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
-from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder, DTypeName, Value

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.arithmetic import ACTIVATIONS
@@ -18,7 +19,6 @@ from tosa_convert.frontends.tflite.lowerings.lowering import Refused, between, s
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
 from tosa_convert.graph.dtypes import INT16, DType, dtype
-from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder

@@ -18,6 +18,7 @@ from tosa_convert.frontends.lowering.scope import (
     NotLowered,
     Scope,
     carrier,
+    constant,
     is_float,
     is_small,
     is_unsigned,
@@ -228,9 +229,11 @@ def _rounded(n: Node, a: Array, *, decimals: int = 0) -> Array:
     """Round to the nearest whole number, and to the even one of two: CAST does that."""
     if not is_float(a.dtype):
         return a
-    if decimals:
-        raise NotLowered("it rounds to decimals", "multiply and divide around torch.round")
     s = n.scope
+    if decimals:
+        factor = constant(np.asarray(10.0 ** abs(decimals), a.dtype))
+        apart, back = (arithmetic.mul, arithmetic.divided)[:: 1 if decimals > 0 else -1]
+        return back(s, _rounded(n, apart(s, a, factor)), factor)
     most = 2.0 ** {"float32": 23, "float16": 10, "bfloat16": 7}[str(a.dtype)]
     has_fraction = s.greater(most, s.elementwise("abs", a))
     whole = s.cast(s.cast(s.select(has_fraction, a, 0), INT32), a.dtype)

@@ -44,7 +44,7 @@ CHUNK_BYTES: Final = 1 << 20
 #: Elements in a list that are converted to text at once.
 CHUNK_ELEMENTS: Final = 1 << 12
 
-_BLOCK_SCALED: Final = re.compile(r"!tosa\.block_scaled<\w+:[\w!.]+:([\w!.]+)[,>]")
+_BLOCK_SCALED: Final = re.compile(r"!tosa\.block_scaled<(?:BLOCK\w+:[\w!.]+:)?([\w!.]+)[,>:]")
 _MXINT8: Final = "!tosa.mxint8"
 _INDEX: Final = "index"
 _BOOL: Final = "i1"

@@ -1,4 +1,4 @@
-"""Values that are wanted of an operator's result, sent back to its operands.
+"""Values that an operator's result is to have, propagated back to its operands.
 
 An operator on elements is inverted by bisection, with the other operands as a run had them. One that
 moves elements is computed on the numbers of the elements. Of a sum, few terms change.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,12 +19,11 @@ from tosa_convert.golden.edges.values import INFINITE, NAN, codes_of, elements_o
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.graph.opset import table_of
-from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call
 
 # -- the terms of which sums, means and greatest elements are made, and changes of few of them -----
 
-#: Elements of a result that are aimed at in one run.
+#: Elements of a result that one run changes.
 _MOST: Final = 48
 #: Terms of a sum of integers that change for one element.
 _MOST_TERMS: Final = 24
@@ -53,7 +52,7 @@ def terms_demand(
     positions: Sequence[int],
     generator: np.random.Generator,
 ) -> list[tuple[int, Demand]]:
-    """Return demands on operands that make elements of a result what is wanted; see `send_back`.
+    """Return demands on operands that make elements of a result what is wanted; see `back_propagate`.
 
     An element of an operand changes for one element of the result only.
     """
@@ -289,7 +288,7 @@ _POINTS: Final = (0, -1, 1)
 _UNDEFINED: Final = np.int64(1) << 62
 
 
-def send_back(
+def back_propagate(
     block: Block,
     operator: Operator,
     call: Call,
