@@ -16,11 +16,11 @@ LINES: dict[str, int] = {
     "tests": 100470,
     "tosa_convert": 2270,
     "tosa_convert/builder": 2730,
-    "tosa_convert/cli": 6360,
+    "tosa_convert/cli": 6310,
     "tosa_convert/consumers": 1180,
     "tosa_convert/eras": 2360,
     "tosa_convert/formats": 23580,
-    "tosa_convert/frontends": 34880,
+    "tosa_convert/frontends": 34870,
     "tosa_convert/golden": 14560,
     "tosa_convert/graph": 4520,
     "tosa_convert/io": 2330,
@@ -29,7 +29,7 @@ LINES: dict[str, int] = {
     "tosa_convert/reference": 3770,
     "tosa_convert/rewrites": 4450,
     "tosa_convert/rules": 5850,
-    "tosa_convert/views": 5090,
+    "tosa_convert/views": 5080,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.
 WORDS = {"words by hand": 60000, "words generated": 24900}

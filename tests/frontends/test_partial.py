@@ -28,9 +28,9 @@ SUMS = (
     ],
     [
         OperatorRow("MUL", (0, 1), (3,)),
-        OperatorRow("SEGMENT_SUM", (3, 2), (4,)),
+        OperatorRow("HASHTABLE_LOOKUP", (3, 2), (4,)),
         OperatorRow("ADD", (4, 0), (5,)),
-        OperatorRow("SEGMENT_SUM", (5, 2), (6,)),
+        OperatorRow("HASHTABLE_LOOKUP", (5, 2), (6,)),
         OperatorRow("ADD", (6, 4), (7,)),
     ],
     [0],
@@ -50,7 +50,7 @@ def convert(source: Path, *words: str) -> int:
 
 
 def by_numpy(name: str, arguments: list[Any], attributes: Mapping[str, Any]) -> list[Any]:
-    assert name == "SEGMENT_SUM"
+    assert name == "HASHTABLE_LOOKUP"
     value, segments = arguments
     assert segments.tolist() == [1, 1]
     return [segment_sum(value)]
@@ -68,8 +68,8 @@ def image() -> npt.NDArray[Any]:
 def test_a_model_of_operators_that_do_not_lower_has_no_program(tmp_path: Path) -> None:
     tensors = [TensorRow("x", "float32", SHAPE), SEGMENTS]
     tensors += [TensorRow(name, "float32", SHAPE) for name in ("sum", "sum2")]
-    chain = [OperatorRow("SEGMENT_SUM", (0, 1), (2,))]
-    chain += [OperatorRow("SEGMENT_SUM", (2, 1), (3,))]
+    chain = [OperatorRow("HASHTABLE_LOOKUP", (0, 1), (2,))]
+    chain += [OperatorRow("HASHTABLE_LOOKUP", (2, 1), (3,))]
     assert convert(written(tmp_path, tensors, chain, [0], [3]), "--partial") == 0
     assert not list(tmp_path.glob("*.tosa"))
     (found,) = run_parts(tmp_path / "m.json", {"x": image()}, by_numpy)

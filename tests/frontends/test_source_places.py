@@ -6,7 +6,7 @@ import pytest
 from unit.building import example
 
 from tosa_convert.frontends.jax.source import place_of_location, scope_of
-from tosa_convert.frontends.unlowered import with_places
+from tosa_convert.frontends.unlowered import line_of, with_places
 
 CALLS = 'callsite("f"("/home/net.py":7:17) at "<module>"("/home/net.py":90:1))'
 
@@ -43,3 +43,8 @@ def test_locations_have_the_places_of_the_source(has_full_paths: bool, file: str
     found = with_places(graph, places, has_full_paths=has_full_paths)
     expected = f'loc(fused["head/abs"("{file}":9:0), "other"("m.tflite":0:0)])'
     assert found.main.operators[0].location == expected
+
+
+def test_a_location_has_a_line() -> None:
+    assert line_of('loc("head/cumsum"("/home/net.py":9:0))') == "/home/net.py:9"
+    assert line_of('loc("head/a")') == ""

@@ -1,8 +1,7 @@
-"""What the converter lowers wrongly, or not at all, is corrected or named."""
+"""What is told of a TFLite model: what does not lower, its names, and what is computed otherwise."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,11 @@ import numpy.typing as npt
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE, lowered
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
-from frontends.tflite_schema import ELEMENT_TYPES
+from frontends.tflite_schema import ACTIVATIONS, ELEMENT_TYPES
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.tflite.read import read_tflite
-from tosa_convert.io.flatbuffer_tables import FlatbufferError
 
 Array = npt.NDArray[Any]
 
@@ -75,60 +72,61 @@ def test_abs_of_int8_is_a_table_with_the_values_of_tflite(
     assert found.min() < found.max()
 
 
-def test_what_the_converter_says_is_repeated_if_no_operator_fails_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    from tosa_convert.frontends.tflite import convert
-
-    calls = []
-
-    def converted(path: Path, *more: object) -> None:
-        calls.append(path)
-        if len(calls) == 1:
-            os.write(2, b"long" * 51 + b"\n" + b"".join(b"%d\n" % n for n in range(19)))
-            raise RuntimeError("it fails")
-
-    monkeypatch.setattr(convert, "_convert", converted)
-    path = tmp_path / "m.tflite"
-    path.write_bytes(model([X, Y], [OperatorRow("RELU", (0,), (1,))], [0], [1]))
+def test_operators_that_do_not_lower_are_listed_with_their_index_and_advice(tmp_path: Path) -> None:
+    tanh = {"activation": ACTIVATIONS["tanh"]}
+    rows = [
+        OperatorRow("GELU", (0,), (1,), {"approximate": True}),
+        OperatorRow("ADD", (1, 1), (2,), tanh),
+        OperatorRow("ADD", (2, 1), (3,), tanh),
+        OperatorRow("MUL", (3, 3), (4,), tanh),
+    ]
+    tensors = [X, *(TensorRow(name, "float32", (2, 5)) for name in ("a", "b", "middle")), Y]
     with pytest.raises(tc.TosaConvertError) as caught:
-        convert.lower(Request(frontend="tflite", source=str(path)), tmp_path)
-    (finding,) = caught.value.findings
-    assert (finding.code, finding.where) == ("frontend-failed", str(path))
-    first, *lines = finding.message.splitlines()
-    assert first == "TFLite's converter fails: it fails"
-    assert lines == ["    " + "long" * 50, *(f"    {n}" for n in range(11))]
-    assert len(capfd.readouterr().err.splitlines()) == 20
-    assert [one.name for one in calls] == ["m.tflite", "m.tflite"]
+        lowered(tmp_path, tensors, rows, [0], [4])
+    found = [(row.code, row.where.partition(": ")[2]) for row in caught.value.findings]
+    assert found == [
+        ("not-lowered", 'operator 1, which makes "b"'),
+        ("not-lowered", 'operator 2, which makes "middle"'),
+        ("not-lowered", 'operator 3, which makes "y"'),
+    ]
+    first, *_ = caught.value.findings
+    assert first.message.startswith("ADD has no lowering to TOSA, 2 times: TFLite does not have")
+    assert "leave it to the caller" in first.hint
+    assert "--partial" in first.hint
 
 
-@pytest.mark.parametrize("is_read_late", [False, True])
-def test_damage_that_the_converter_does_not_see_is_named(
-    is_read_late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tosa_convert.frontends.tflite import convert
-
-    def damaged(model: Any) -> Any:
-        raise FlatbufferError("it is so")
-
-    monkeypatch.setattr(convert, "_convert", lambda *more: None)
-    if is_read_late:
-        monkeypatch.setattr(convert, "find_refused", damaged)
+@pytest.mark.parametrize("is_option", [False, True])
+def test_damage_of_an_operator_is_named(is_option: bool, tmp_path: Path) -> None:
     rows = [
         TensorRow(name, "int8", (2, 5), None, (scale,), (0,))
         for name, scale in (("x", 1), ("y", 1e-45))
     ]
+    row = OperatorRow("RELU", (0,), (1,))
+    if is_option:
+        rows = [X, TensorRow("y", "float32", (5, 2))]
+        row = OperatorRow("RESHAPE", (0,), (1,), {"new_shape": (3, 3)})
     path = tmp_path / "m.tflite"
-    path.write_bytes(model(rows, [OperatorRow("RELU", (0,), (1,))], [0], [1]))
-    request = Request(frontend="tflite", source=str(path), shown="shown.tflite")
+    path.write_bytes(model(rows, [row], [0], [1]))
     with pytest.raises(tc.TosaConvertError) as caught:
-        convert.lower(request, tmp_path)
+        tc.frontends.from_tflite(path)
     (finding,) = caught.value.findings
-    assert (finding.code, finding.where) == ("unrecognised-input", "shown.tflite")
-    expected = 'operator 0, which makes "y": RELU does not have the operands or options'
-    assert finding.message.startswith(
-        "the TFLite file is damaged: it is so" if is_read_late else expected
-    )
+    assert (finding.code, finding.where) == ("unrecognised-input", str(path))
+    of = "RESHAPE of float32" if is_option else "RELU of int8"
+    expected = f'operator 0, which makes "y": {of} does not have the operands or options'
+    assert finding.message.startswith(expected)
+
+
+def test_elements_of_two_scales_are_not_joined(tmp_path: Path) -> None:
+    scales = (("x", 0.1), ("y", 0.2), ("joined", 0.1))
+    rows = [
+        TensorRow(
+            name, "int8", (2, 5 if name != "joined" else 10), scales=(scale,), zero_points=(0,)
+        )
+        for name, scale in scales
+    ]
+    joined = OperatorRow("CONCATENATION", (0, 1), (2,), {"axis": 1})
+    with pytest.raises(tc.TosaConvertError, match="TFLite joins elements of one scale"):
+        lowered(tmp_path, rows, [joined], [0, 1], [2])
 
 
 def test_names_come_from_the_signature(tmp_path: Path) -> None:

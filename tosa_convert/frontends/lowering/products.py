@@ -357,6 +357,8 @@ def _operator(
             a, weight = converted(s, a, FLOAT32), converted(s, weight, FLOAT32)
         bias = constant(np.zeros(outputs, a.dtype)) if bias is None else converted(s, bias, a.dtype)
         return s.apply(name, [a, weight, bias], a.dtype, **attributes, acc_type="fp32")
+    if a.dtype == np.int16 and weight.dtype == np.int8:
+        return _of_16_bits(s, name, a, weight, outputs, attributes, bias)
     if a.dtype.itemsize != 1 or weight.dtype.itemsize != 1:
         reason = f"TOSA's convolutions do not take {a.dtype} with filters of {weight.dtype}"
         raise NotLowered(reason, "convolve int8 with preferred_element_type=int32, or float32")
@@ -369,3 +371,22 @@ def _operator(
     }
     bias = constant(np.zeros(outputs, np.int32)) if bias is None else converted(s, bias, INT32)
     return s.apply(name, [held, filters, bias], INT32, **zeros, **attributes)
+
+
+def _of_16_bits(
+    s: Scope,
+    name: str,
+    a: Array,
+    weight: Array,
+    outputs: int,
+    attributes: dict[str, Any],
+    bias: Array | None,
+) -> Array:
+    """Add a convolution whose sums have 48 bits, as an array of int64 that only RESCALE takes."""
+    attributes.pop("zeros", None)
+    if bias is not None and bias.data is None:
+        raise NotLowered("TOSA has no computed bias of INT48", "make the bias a constant")
+    data = np.zeros(outputs, np.int64) if bias is None else whole_data(bias).astype(np.int64)
+    held = s.builder.const(data, dtype="int48")
+    made = getattr(s.builder, name)(s.whole(a), s.whole(weight), held, **attributes)
+    return s.array(made, np.int64)

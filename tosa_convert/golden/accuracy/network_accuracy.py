@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -46,7 +47,6 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import SCALE_SUFFIX
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST, VARIABLE_READ, VARIABLE_WRITE
-from tosa_convert.records import replace
 from tosa_convert.reference.block_scaled import Scaled, Value, plain
 from tosa_convert.reference.evaluate import Machine
 

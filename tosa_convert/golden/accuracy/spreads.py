@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
@@ -32,7 +33,6 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.derived import extract, touches_variables
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference.block_scaled import Scaled, Value, plain
 from tosa_convert.reference.call import is_float
 from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of

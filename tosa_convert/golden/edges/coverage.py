@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -37,7 +38,6 @@ from tosa_convert.graph.model import Block, Graph, Operator, counted, operator_p
 from tosa_convert.graph.shown import Shown
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.call import Call, Step, is_float
 from tosa_convert.reference.evaluate import OPERATIONS, call_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -66,7 +67,6 @@ from tosa_convert.golden.running.programs import (
 from tosa_convert.graph.model import Graph, Operator, counted, operator_path, quoted
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.records import dataclass, field
 from tosa_convert.reference.call import Call
 from tosa_convert.reference.evaluate import call_of
 

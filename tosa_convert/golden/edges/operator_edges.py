@@ -6,7 +6,7 @@ Each function yields a label and a mask of the elements that are at that edge.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from tosa_convert.golden.edges.values import (
 )
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.opset import table_of
-from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call
 
 Masks = Iterator[tuple[str, Array]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -53,7 +54,6 @@ from tosa_convert.qualify.detection.noise import (
     measure_noise,
     places,
 )
-from tosa_convert.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

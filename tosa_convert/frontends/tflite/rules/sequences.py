@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.frontends.tflite.lowerings.arithmetic import ACTIVATIONS
-from tosa_convert.frontends.tflite.lowerings.lowering import Refused, between, sizes_of
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
+from tosa_convert.frontends.tflite.rules.by_builder import between, sizes_of
+from tosa_convert.frontends.tflite.scales import ACTIVATIONS
 from tosa_convert.graph.dtypes import INT16, DType, dtype
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _TANH: Final = 4
 #: The beginning of names that a converter makes of its own operations.
 _OF_CONVERTER: Final = ("tfl.", "arith.")
 
-HYBRID: Final = Refused(
+HYBRID: Final = (
     "its inputs are FP32 and its weights integers: TFLite quantises the inputs in each call",
     "quantise the inputs too, or keep the weights in floating point",
 )

@@ -6,12 +6,15 @@ import math
 import struct
 from typing import Final
 
-#: TOSA's limit of RESCALE.
-_LARGEST_SHIFT: Final = 62
+from tosa_convert.frontends.lowering.scope import NotLowered
+
+#: RESCALE's multiplier and shift.
+Scale = tuple[int, int]
+#: Of the scales that RESCALE takes.
+_LARGEST_EXPONENT: Final = 29
+_USUAL: Final = "quantise with scales of a usual size"
 #: Type -> its lowest and its highest element.
 RANGES: Final = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
-#: Unsigned type -> how much smaller its elements are inside of the program, where they are signed.
-OFFSETS: Final = {"uint8": 128, "uint16": 32768}
 #: Codes of activations -> the lowest and the highest number; None where there is none.
 ACTIVATIONS: Final[dict[int, tuple[float | None, float | None]]] = {
     0: (None, None),
@@ -43,22 +46,29 @@ def fixed_point(scale: float) -> tuple[int, int]:
     return (multiplier // 2, exponent + 1) if multiplier == 2**31 else (multiplier, exponent)
 
 
-def multiplier_and_shift(scale: float, result: float) -> tuple[int, int] | None:
-    """Return RESCALE's multiplier and shift from one scale to another; None if TOSA has none."""
-    if not scale or not result:
-        return None
-    multiplier, exponent = fixed_point(scale / result)
-    shift = 31 - exponent
-    return (multiplier, shift) if 2 <= shift <= _LARGEST_SHIFT else None
+def rescale_of(scale: float) -> Scale:
+    """Return RESCALE's multiplier and shift of a scale; TFLite multiplies by 0 below 2 ** -31.
+
+    Example:
+        >>> rescale_of(0.75), rescale_of(1e-12)
+        ((1610612736, 31), (0, 31))
+    """
+    if not 0 <= scale < math.inf:
+        raise NotLowered(f"its scales have the quotient {scale}", _USUAL)
+    multiplier, exponent = fixed_point(scale)
+    if exponent < -31:
+        return 0, 31
+    if exponent > _LARGEST_EXPONENT:
+        raise NotLowered(f"TOSA's RESCALE does not multiply by {scale:g}", _USUAL)
+    return multiplier, 31 - exponent
 
 
-def narrow_multiplier_and_shift(scale: float, result: float) -> tuple[int, int] | None:
-    """Return multiplier and shift for sums of 64 bits, which TFLite multiplies by 15 bits; or None."""
-    wide = multiplier_and_shift(scale, result)
-    if wide is None or wide[1] < 16 + 2:
-        return None
-    multiplier, shift = wide
+def narrow_rescale_of(scale: float) -> Scale:
+    """Return multiplier and shift for sums of 64 bits, which TFLite multiplies by 15 bits."""
+    multiplier, shift = rescale_of(scale)
     narrow = (multiplier + (1 << 15)) >> 16 if multiplier < 0x7FFF0000 else 0x7FFF
+    if shift - 16 < 31 - _LARGEST_EXPONENT:
+        raise NotLowered(f"TOSA's RESCALE does not multiply INT48 by {scale:g}", _USUAL)
     return narrow, shift - 16
 
 

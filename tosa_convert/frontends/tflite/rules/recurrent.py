@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.frontends.tflite.lowerings.arithmetic import multiplier_and_shift, single
-from tosa_convert.frontends.tflite.lowerings.lowering import Decomposition, Given, Refused, sizes_of
-from tosa_convert.frontends.tflite.lowerings.sequences import (
+from tosa_convert.frontends.lowering.scope import NotLowered
+from tosa_convert.frontends.tflite.node import Rule
+from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
+from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
+from tosa_convert.frontends.tflite.rules.by_builder import Given, by_builder, sizes_of
+from tosa_convert.frontends.tflite.rules.sequences import (
     HYBRID,
     Constants,
     State,
@@ -22,8 +25,7 @@ from tosa_convert.frontends.tflite.lowerings.sequences import (
     run_steps,
     sequence_of,
 )
-from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
-from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
+from tosa_convert.frontends.tflite.scales import rescale_of, single
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder, DTypeName, Value
@@ -61,14 +63,14 @@ class _Rnn:
     is_merged: bool = False
 
 
-def _find_rnn(model: TfliteFile, operator: TfliteOperator) -> _Rnn | Refused | None:
+def _find_rnn(model: TfliteFile, operator: TfliteOperator) -> _Rnn | None:
     """Find the facts of RNN, and of sequences in one direction."""
     is_step = operator_name(operator.code) == "RNN"
     options = (operator.option(0, "b"), True) if is_step else _sequence_options(operator)
     return _checked(model, operator, [(1, {0: 1})], *options, is_merged=False)
 
 
-def _find_both(model: TfliteFile, operator: TfliteOperator) -> _Rnn | Refused | None:
+def _find_both(model: TfliteFile, operator: TfliteOperator) -> _Rnn | None:
     """Find the facts of sequences in both directions."""
     taken = model.takes(operator)
     rows = []
@@ -97,7 +99,7 @@ def _checked(
     time_major: bool,
     *,
     is_merged: bool,
-) -> _Rnn | Refused | None:
+) -> _Rnn | None:
     """Return the facts of directions: of each the place of its weights, and input -> weights."""
     numbers = {place: number for number, place in enumerate(model.takes(operator))}
     directions = []
@@ -109,7 +111,7 @@ def _checked(
         if model.tensors[operator.inputs[0]].dtype != "float32":
             return None
         if types != {"float32"}:
-            return HYBRID
+            raise NotLowered(*HYBRID)
         directions.append(
             _Direction(
                 tuple(numbers[place] for place in inputs),
@@ -136,7 +138,7 @@ def _lower_rnn(b: Builder, given: Given, facts: _Rnn) -> list[Value]:
         step = _step(const, matrix_of([recurrent]), np.zeros_like(bias), facts.activation)
         taken = const.product(b, rows, weights, bias)
         result = run_steps(b, taken, steps, [direction.state], step, backwards=bool(number))
-        rank = len(given.shape)
+        rank = given.rank
         made.append(sequence_of(b, result, rank, steps, time_major=facts.time_major))
     return [b.concat(made, axis=2)] if facts.is_merged else made
 
@@ -166,7 +168,7 @@ class _Svdf:
     sizes: tuple[tuple[int, int], tuple[int, int]] | None = None
 
 
-def _find_svdf(model: TfliteFile, operator: TfliteOperator) -> _Svdf | Refused | None:
+def _find_svdf(model: TfliteFile, operator: TfliteOperator) -> _Svdf | None:
     constants = constants_at(model, operator, (1, 2, 3))
     activation, rank = operator.option(1, "b"), operator.option(0)
     if constants is None or len(constants) < 2 or not is_activation(activation) or rank < 1:
@@ -175,18 +177,18 @@ def _find_svdf(model: TfliteFile, operator: TfliteOperator) -> _Svdf | Refused |
     kept, result = model.tensors[operator.inputs[4]], model.result(operator)
     found = _Svdf(constants.get(3), find_state(model, operator, 4), rank, activation)
     if x.dtype == "float32":
-        return found if {feature.dtype, time.dtype} == {"float32"} else HYBRID
+        if {feature.dtype, time.dtype} != {"float32"}:
+            raise NotLowered(*HYBRID)
+        return found
     types = [one.dtype for one in (x, feature, time, kept, result)]
     if types != ["int8", "int8", "int16", "int16", "int8"]:
         return None
     sizes = (
-        multiplier_and_shift(single(single(x.scale * feature.scale) / kept.scale), 1.0),
-        multiplier_and_shift(single(single(kept.scale * time.scale) / result.scale), 1.0),
+        rescale_of(single(single(x.scale * feature.scale) / kept.scale)),
+        rescale_of(single(single(kept.scale * time.scale) / result.scale)),
     )
-    if sizes[0] is None or sizes[1] is None:
-        return None
     zeros = x.zero_point, result.zero_point
-    return _Svdf(found.bias, found.state, rank, activation, zeros, (sizes[0], sizes[1]))
+    return _Svdf(found.bias, found.state, rank, activation, zeros, sizes)
 
 
 def _lower_svdf(b: Builder, given: Given, facts: _Svdf) -> list[Value]:
@@ -236,9 +238,9 @@ def _rescaled(b: Builder, x: Value, sizes: tuple[int, int], zero: int, dtype: DT
     )
 
 
-DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
-    "RNN": Decomposition(_find_rnn, _lower_rnn),
-    "UNIDIRECTIONAL_SEQUENCE_RNN": Decomposition(_find_rnn, _lower_rnn),
-    "BIDIRECTIONAL_SEQUENCE_RNN": Decomposition(_find_both, _lower_rnn),
-    "SVDF": Decomposition(_find_svdf, _lower_svdf),
+RULES: Final[dict[str, Rule]] = {
+    "RNN": by_builder(_find_rnn, _lower_rnn),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": by_builder(_find_rnn, _lower_rnn),
+    "BIDIRECTIONAL_SEQUENCE_RNN": by_builder(_find_both, _lower_rnn),
+    "SVDF": by_builder(_find_svdf, _lower_svdf),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.frontends.tflite.lowerings.sequences import (
+from tosa_convert.frontends.tflite.rules.sequences import (
     Constants,
     activate,
     clipped,

@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.frontends.tflite.lowerings.arithmetic import (
-    RANGES,
-    multiplier_and_shift,
-    single,
-)
-from tosa_convert.frontends.tflite.lowerings.lowering import between, sizes_of
-from tosa_convert.frontends.tflite.lowerings.lstm_cell import LstmCell
-from tosa_convert.frontends.tflite.lowerings.normalization import high_product, inverse_root
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import Tensor, TfliteFile
+from tosa_convert.frontends.tflite.rules.by_builder import between, sizes_of
+from tosa_convert.frontends.tflite.rules.lstm_cell import LstmCell
+from tosa_convert.frontends.tflite.rules.normalization import high_product, inverse_root
+from tosa_convert.frontends.tflite.scales import (
+    RANGES,
+    Scale,
+    rescale_of,
+    single,
+)
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder
@@ -32,9 +33,6 @@ _POWER_OF_TWO: Final = 1e-3
 _FRACTION: Final = 15
 #: Fraction bits of a mean.
 _MEAN_BITS: Final = 10
-
-#: RESCALE's multiplier and shift.
-Scale = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ def find_integers(
     if abs(math.log2(cell.scale) - exponent) > _POWER_OF_TWO or not 0 <= bits <= 6:
         return None
     hidden = between_them[_HIDDEN]
-    scales: dict[str, Scale | None] = {}
+    scales: dict[str, Scale] = {}
     guards = {}
     has_norm = "norm_f" in tensors
     for number, gate in enumerate("ifco"):
@@ -100,12 +98,9 @@ def find_integers(
     if "projection" in tensors:
         projected = single(tensors["projection"].scale * hidden.scale)
         scales["projection"] = _scale(projected / output.scale)
-    known = {role: scale for role, scale in scales.items() if scale is not None}
-    if len(known) < len(scales):
-        return None
     return Integers(
         *(x.zero_point, output.zero_point, hidden.zero_point),
-        scales=known,
+        scales=scales,
         cell_bits=bits,
         cell_clip=_limit(clips[0], cell.scale, "int16"),
         proj_clip=_limit(clips[1], result.scale, "int8"),
@@ -119,9 +114,9 @@ def _limit(clip: float, scale: float, dtype: str) -> int:
     return int(min(max(single(clip / scale), low), high)) if clip > 0 else 0
 
 
-def _scale(number: float) -> Scale | None:
-    """Return multiplier and shift of a number that TFLite has in FP32; None if TOSA has none."""
-    return multiplier_and_shift(single(number), 1.0)
+def _scale(number: float) -> Scale:
+    """Return multiplier and shift of a number that TFLite has in FP32."""
+    return rescale_of(single(number))
 
 
 class IntegerCell(LstmCell):
@@ -130,7 +125,7 @@ class IntegerCell(LstmCell):
     def __init__(self, weights: Mapping[str, Any], facts: Integers, batch: int) -> None:
         import numpy as np
 
-        from tosa_convert.frontends.tflite.lowerings import fixed_point
+        from tosa_convert.frontends.tflite import fixed_point
 
         super().__init__(weights)
         self.facts = facts

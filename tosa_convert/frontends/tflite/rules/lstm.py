@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from tosa_convert.frontends.tflite.lowerings.lowering import (
-    Decomposition,
-    Given,
-    Refused,
-)
-from tosa_convert.frontends.tflite.lowerings.lstm_cell import FloatCell, LstmCell
-from tosa_convert.frontends.tflite.lowerings.lstm_integer import (
+from tosa_convert.frontends.lowering.scope import NotLowered
+from tosa_convert.frontends.tflite.node import Rule
+from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
+from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
+from tosa_convert.frontends.tflite.rules.by_builder import Given, by_builder
+from tosa_convert.frontends.tflite.rules.lstm_cell import FloatCell, LstmCell
+from tosa_convert.frontends.tflite.rules.lstm_integer import (
     IntegerCell,
     Integers,
     find_integers,
 )
-from tosa_convert.frontends.tflite.lowerings.sequences import (
+from tosa_convert.frontends.tflite.rules.sequences import (
     HYBRID,
     State,
     constants_at,
@@ -32,8 +32,6 @@ from tosa_convert.frontends.tflite.lowerings.sequences import (
     run_steps,
     sequence_of,
 )
-from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
-from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder
@@ -88,11 +86,11 @@ class _Lstm:
     integers: Integers | None = None
 
 
-def _find_one(model: TfliteFile, operator: TfliteOperator) -> _Lstm | Refused | None:
+def _find_one(model: TfliteFile, operator: TfliteOperator) -> _Lstm | None:
     """Find the facts of LSTM and UNIDIRECTIONAL_SEQUENCE_LSTM."""
     is_step = operator_name(operator.code) == "LSTM"
     if is_step and operator.option(3, "b") == _BASIC:
-        return Refused("it is the basic kernel", "export it with the full kernel")
+        raise NotLowered("it is the basic kernel", "export it with the full kernel")
     places = _PLACES | (_NORMS if len(operator.inputs) > _STATES + 2 else {})
     direction = _direction(model, operator, places, (0,), _STATES)
     options = operator.options
@@ -104,7 +102,7 @@ def _find_one(model: TfliteFile, operator: TfliteOperator) -> _Lstm | Refused | 
     return _checked(model, operator, found, _roles(places, direction))
 
 
-def _find_both(model: TfliteFile, operator: TfliteOperator) -> _Lstm | Refused | None:
+def _find_both(model: TfliteFile, operator: TfliteOperator) -> _Lstm | None:
     """Find the facts of BIDIRECTIONAL_SEQUENCE_LSTM."""
     taken = model.takes(operator)
     # With weights of its own the second input is added; without, it is that of the second direction.
@@ -161,21 +159,23 @@ def _roles(places: Mapping[str, int], direction: _Direction) -> dict[str, int]:
 
 def _checked(
     model: TfliteFile, operator: TfliteOperator, found: _Lstm, roles: Mapping[str, int]
-) -> _Lstm | Refused | None:
+) -> _Lstm | None:
     """Return the facts with those of integers, or why the operator is refused."""
     x = model.tensors[operator.inputs[0]]
     tensors = {role: model.tensors[operator.inputs[place]] for role, place in roles.items()}
     types = {tensor.dtype for tensor in tensors.values()}
     if x.dtype == "float32" and types == {"float32"}:
         if not found.activation:
-            return Refused("its activation is NONE, for which TFLite's kernel leaves other numbers")
+            raise NotLowered(
+                "its activation is NONE, for which TFLite's kernel leaves other numbers"
+            )
         return found if is_activation(found.activation) else None
     if x.dtype == "float32":
-        return HYBRID
+        raise NotLowered(*HYBRID)
     if x.dtype != "int8" or len(found.directions) != 1:
         return None
     if len(operator.intermediates) == len("ifco") * 3:
-        return Refused(
+        raise NotLowered(
             "its kernel computes in floating point between integers",
             "quantise it with 5 intermediate tensors, not 12",
         )
@@ -216,13 +216,13 @@ def _lower(b: Builder, given: Given, facts: _Lstm) -> list[Value]:
             cell = IntegerCell(weights, facts.integers, batch if facts.time_major else 1)
         taken = cell.gates_of(b, rows)
         result = run_steps(b, taken, steps, direction.states, cell.step, backwards=bool(number))
-        rank = len(given.shape)
+        rank = given.rank
         made.append(sequence_of(b, result, rank, steps, time_major=facts.time_major))
     return [b.concat(made, axis=2)] if facts.is_merged else made
 
 
-DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
-    "LSTM": Decomposition(_find_one, _lower),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": Decomposition(_find_one, _lower),
-    "BIDIRECTIONAL_SEQUENCE_LSTM": Decomposition(_find_both, _lower),
+RULES: Final[dict[str, Rule]] = {
+    "LSTM": by_builder(_find_one, _lower),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": by_builder(_find_one, _lower),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": by_builder(_find_both, _lower),
 }
