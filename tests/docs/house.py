@@ -66,7 +66,8 @@ ARROWS: dict[str, set[str]] = {
         "rules",
     }
     | {"formats.read"},
-    "frontends.tflite": {"errors", "io", "graph", "rules", "builder", "frontends", "formats.read"}
+    "frontends.tflite": {"errors", "io", "graph", "rules", "builder", "frontends"}
+    | {"frontends.lowering", "formats.write"}
     | {"frontends.tflite.read", "frontends.tflite.unlowered"},
     "frontends.tflite.read": {"errors", "io", "frontends"},
     "frontends.tflite.unlowered": {"frontends", "frontends.tflite.read"},
@@ -166,10 +167,6 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         "an entry point, like the command line, inside an MLIR pass manager",
     ),
     "frontends.jax.convert": ({"formats.write"}, "writes the program for the parent process"),
-    "frontends.tflite.complete": (
-        {"formats.mlir", "formats.write"},
-        "reads and writes programs in the child process, and imports what does before it is needed",
-    ),
     "frontends.jax.source": ({"formats.mlir"}, "quotes locations as MLIR does"),
 }
 

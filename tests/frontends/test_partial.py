@@ -31,9 +31,9 @@ SUMS = (
     ],
     [
         OperatorRow("MUL", (0, 1), (3,)),
-        OperatorRow("SEGMENT_SUM", (3, 2), (4,)),
+        OperatorRow("HASHTABLE_LOOKUP", (3, 2), (4,)),
         OperatorRow("ADD", (4, 0), (5,)),
-        OperatorRow("SEGMENT_SUM", (5, 2), (6,)),
+        OperatorRow("HASHTABLE_LOOKUP", (5, 2), (6,)),
         OperatorRow("ADD", (6, 4), (7,)),
     ],
     [0],
@@ -53,7 +53,7 @@ def convert(source: Path, *words: str) -> int:
 
 
 def by_numpy(name: str, arguments: list[Any], attributes: Mapping[str, Any]) -> list[Any]:
-    assert name == "SEGMENT_SUM"
+    assert name == "HASHTABLE_LOOKUP"
     value, segments = arguments
     assert segments.tolist() == [1, 1]
     return [segment_sum(value)]
@@ -78,7 +78,7 @@ def test_the_parts_and_the_operators_together_are_the_model(
     }
     said = capsys.readouterr().err
     assert "2 operators are left to the caller" in said
-    assert 'SEGMENT_SUM (operator 1, which makes "sum")' in said
+    assert 'HASHTABLE_LOOKUP (operator 1, which makes "sum")' in said
     x = image()
     found = run_parts(tmp_path / "m.json", {"image": x}, by_numpy)
     first = segment_sum(2 * x)
@@ -92,7 +92,7 @@ def test_the_interface_names_the_values_as_the_model_does(tmp_path: Path) -> Non
     rows = json.loads((tmp_path / "m.json").read_text(encoding="utf-8"))
     assert (rows["version"], rows["inputs"], rows["outputs"]) == (1, ["x"], ["out", "sum2"])
     assert [step.get("program", step.get("operator")) for step in rows["steps"]] == [
-        *("m.0.tosa", "SEGMENT_SUM", "m.1.tosa", "SEGMENT_SUM", "m.2.tosa")
+        *("m.0.tosa", "HASHTABLE_LOOKUP", "m.1.tosa", "HASHTABLE_LOOKUP", "m.2.tosa")
     ]
     first, second = rows["steps"][1], rows["steps"][3]
     assert first["arguments"] == [{"value": "twice"}, {"constant": "segments"}]
@@ -106,8 +106,8 @@ def test_the_interface_names_the_values_as_the_model_does(tmp_path: Path) -> Non
 def test_a_model_of_operators_that_do_not_lower_has_no_program(tmp_path: Path) -> None:
     tensors = [TensorRow("x", "float32", SHAPE), SEGMENTS]
     tensors += [TensorRow(name, "float32", SHAPE) for name in ("sum", "sum2")]
-    chain = [OperatorRow("SEGMENT_SUM", (0, 1), (2,))]
-    chain += [OperatorRow("SEGMENT_SUM", (2, 1), (3,))]
+    chain = [OperatorRow("HASHTABLE_LOOKUP", (0, 1), (2,))]
+    chain += [OperatorRow("HASHTABLE_LOOKUP", (2, 1), (3,))]
     assert convert(written(tmp_path, tensors, chain, [0], [3]), "--partial") == 0
     assert not list(tmp_path.glob("*.tosa"))
     (found,) = run_parts(tmp_path / "m.json", {"x": image()}, by_numpy)
@@ -145,7 +145,7 @@ def test_without_the_option_the_model_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert convert(written(tmp_path, *SUMS)) == 4
-    assert "SEGMENT_SUM has no lowering to TOSA, 2 times" in capsys.readouterr().err
+    assert "HASHTABLE_LOOKUP has no lowering to TOSA, 2 times" in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"m.tflite"}
 
 

@@ -107,7 +107,7 @@ def test_a_package_that_is_missing_is_named_with_its_command(empty_model: Path) 
     error = error_of(empty_model, str(python))
     assert {finding.code for finding in error.findings} == {"frontend-missing"}
     names = [finding.message.partition(" ")[0] for finding in error.findings]
-    assert names == ["tosa-converter-for-tflite", "numpy", "ml_dtypes"]
+    assert names == ["numpy", "ml_dtypes"]
     finding = error.findings[0]
     assert finding.hint.startswith(f"{python} -m pip install ")
     assert "[tflite]'" in finding.hint

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import shutil
 from collections.abc import Callable
@@ -13,10 +12,6 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("tosa_converter_for_tflite") is None,
-    reason="tosa-converter-for-tflite is not installed",
-)
 Model = Callable[[str], Path]
 NAMES = (
     "hello_world_float",

@@ -1,9 +1,8 @@
-"""What the converter lowers wrongly, or not at all, is corrected or named."""
+"""What is told of a TFLite model: what does not lower, its names, and what is computed otherwise."""
 
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,7 @@ from frontends.tflite_schema import ACTIVATIONS, ELEMENT_TYPES
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.tflite.read import read_tflite
-from tosa_convert.io.flatbuffer_tables import FlatbufferError
 
 Array = npt.NDArray[Any]
 
@@ -101,103 +98,48 @@ def test_numbers_out_of_the_range_of_int8_saturate(tmp_path: Path, zero_point: i
     np.testing.assert_array_equal(result(graph, x), [[-128, -128, 2 + zero_point, 127, 127]])
 
 
-def test_operators_that_stay_are_listed_with_their_index_and_advice(tmp_path: Path) -> None:
-    segments = TensorRow("segments", "int32", (2,), np.array([0, 1], np.int32))
-    middle = TensorRow("middle", "float32", (2, 5))
+def test_operators_that_do_not_lower_are_listed_with_their_index_and_advice(tmp_path: Path) -> None:
+    tanh = {"activation": ACTIVATIONS["tanh"]}
     rows = [
-        OperatorRow("GELU", (0,), (2,), {"approximate": True}),
-        OperatorRow("SEGMENT_SUM", (2, 1), (3,)),
-        OperatorRow("SEGMENT_SUM", (3, 1), (4,)),
+        OperatorRow("GELU", (0,), (1,), {"approximate": True}),
+        OperatorRow("ADD", (1, 1), (2,), tanh),
+        OperatorRow("ADD", (2, 1), (3,), tanh),
+        OperatorRow("MUL", (3, 3), (4,), tanh),
     ]
-    tensors = [X, segments, TensorRow("a", "float32", (2, 5)), middle, Y]
+    tensors = [X, *(TensorRow(name, "float32", (2, 5)) for name in ("a", "b", "middle")), Y]
     with pytest.raises(tc.TosaConvertError) as caught:
         lowered(tmp_path, tensors, rows, [0], [4])
     found = [(row.code, row.where.partition(": ")[2]) for row in caught.value.findings]
     assert found == [
-        ("not-lowered", 'operator 1, which makes "middle"'),
-        ("not-lowered", 'operator 2, which makes "y"'),
-    ]
-    assert "SEGMENT_SUM has no lowering to TOSA, 2 times" in str(caught.value)
-    assert "leave it to the caller" in str(caught.value)
-
-
-def test_operators_with_which_the_converter_fails_are_all_named(tmp_path: Path) -> None:
-    """It stops at the first one, and says nothing about integers with an activation."""
-    rows = [TensorRow("x", "int32", (2, 5)), TensorRow("y", "int32", (2, 5))]
-    rows += [TensorRow("z", "int32", (2, 5)), TensorRow("sum", "int32", (2, 5))]
-    segments = TensorRow("segments", "int32", (2,), np.array([0, 1], np.int32))
-    operators = [
-        OperatorRow("ADD", (0, 0), (1,), {"activation": ACTIVATIONS["tanh"]}),
-        OperatorRow("MUL", (1, 0), (2,), {"activation": ACTIVATIONS["tanh"]}),
-        OperatorRow("SEGMENT_SUM", (2, 4), (3,)),
-    ]
-    with pytest.raises(tc.TosaConvertError) as caught:
-        lowered(tmp_path, [*rows, segments], operators, [0], [3])
-    found = [(row.code, row.where.partition(": ")[2]) for row in caught.value.findings]
-    assert found == [
-        ("not-lowered", 'operator 0, which makes "y"'),
-        ("not-lowered", 'operator 1, which makes "z"'),
-        ("not-lowered", 'operator 2, which makes "sum"'),
+        ("not-lowered", 'operator 1, which makes "b"'),
+        ("not-lowered", 'operator 2, which makes "middle"'),
+        ("not-lowered", 'operator 3, which makes "y"'),
     ]
     first, *_ = caught.value.findings
-    assert first.message == "ADD has no lowering to TOSA: the converter fails for int32"
+    assert first.message.startswith("ADD has no lowering to TOSA, 2 times: TFLite does not have")
+    assert "leave it to the caller" in first.hint
     assert "--partial" in first.hint
 
 
-def test_what_the_converter_says_is_repeated_if_no_operator_fails_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    from tosa_convert.frontends.tflite import convert
-
-    calls = []
-
-    def converted(path: Path, *more: object) -> None:
-        calls.append(path)
-        if len(calls) == 1:
-            os.write(2, b"long" * 51 + b"\n" + b"".join(b"%d\n" % n for n in range(19)))
-            raise RuntimeError("it fails")
-
-    monkeypatch.setattr(convert, "_convert", converted)
-    path = tmp_path / "m.tflite"
-    path.write_bytes(model([X, Y], [OperatorRow("RELU", (0,), (1,))], [0], [1]))
-    with pytest.raises(tc.TosaConvertError) as caught:
-        convert.lower(Request(frontend="tflite", source=str(path)), tmp_path)
-    (finding,) = caught.value.findings
-    assert (finding.code, finding.where) == ("frontend-failed", str(path))
-    first, *lines = finding.message.splitlines()
-    assert first == "TFLite's converter fails: it fails"
-    assert lines == ["    " + "long" * 50, *(f"    {n}" for n in range(11))]
-    assert len(capfd.readouterr().err.splitlines()) == 20
-    assert [one.name for one in calls] == ["m.tflite", "m.tflite"]
-
-
-@pytest.mark.parametrize("is_read_late", [False, True])
-def test_damage_that_the_converter_does_not_see_is_named(
-    is_read_late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tosa_convert.frontends.tflite import convert
-
-    def damaged(model: Any) -> Any:
-        raise FlatbufferError("it is so")
-
-    monkeypatch.setattr(convert, "_convert", lambda *more: None)
-    if is_read_late:
-        monkeypatch.setattr(convert, "find_refused", damaged)
+@pytest.mark.parametrize("is_option", [False, True])
+def test_damage_of_an_operator_is_named(is_option: bool, tmp_path: Path) -> None:
     rows = [
         TensorRow(name, "int8", (2, 5), None, (scale,), (0,))
         for name, scale in (("x", 1), ("y", 1e-45))
     ]
+    row = OperatorRow("RELU", (0,), (1,))
+    if is_option:
+        rows = [X, TensorRow("y", "float32", (5, 2))]
+        row = OperatorRow("RESHAPE", (0,), (1,), {"new_shape": (3, 3)})
     path = tmp_path / "m.tflite"
-    path.write_bytes(model(rows, [OperatorRow("RELU", (0,), (1,))], [0], [1]))
-    request = Request(frontend="tflite", source=str(path), shown="shown.tflite")
+    path.write_bytes(model(rows, [row], [0], [1]))
     with pytest.raises(tc.TosaConvertError) as caught:
-        convert.lower(request, tmp_path)
+        tc.frontends.from_tflite(path)
     (finding,) = caught.value.findings
-    assert (finding.code, finding.where) == ("unrecognised-input", "shown.tflite")
-    expected = 'operator 0, which makes "y": RELU does not have the operands or options'
-    assert finding.message.startswith(
-        "the TFLite file is damaged: it is so" if is_read_late else expected
-    )
+    assert (finding.code, finding.where) == ("unrecognised-input", str(path))
+    of = "RESHAPE of float32" if is_option else "RELU of int8"
+    expected = f'operator 0, which makes "y": {of} does not have the operands or options'
+    assert finding.message.startswith(expected)
 
 
 def test_products_that_tflite_computes_otherwise_are_told(
@@ -213,7 +155,7 @@ def test_products_that_tflite_computes_otherwise_are_told(
     assert said in caplog.text
 
 
-def test_what_the_converter_says_about_an_operator_is_the_reason(tmp_path: Path) -> None:
+def test_elements_of_two_scales_are_not_joined(tmp_path: Path) -> None:
     scales = (("x", 0.1), ("y", 0.2), ("joined", 0.1))
     rows = [
         TensorRow(
@@ -222,7 +164,7 @@ def test_what_the_converter_says_about_an_operator_is_the_reason(tmp_path: Path)
         for name, scale in scales
     ]
     joined = OperatorRow("CONCATENATION", (0, 1), (2,), {"axis": 1})
-    with pytest.raises(tc.TosaConvertError, match=r"fails for int8: 'tfl\.concatenation' op quant"):
+    with pytest.raises(tc.TosaConvertError, match="TFLite joins elements of one scale"):
         lowered(tmp_path, rows, [joined], [0, 1], [2])
 
 

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE, lowered
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
+from frontends.tflite_schema import ACTIVATIONS
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.tflite.lowerings.find import DECOMPOSITIONS
-from tosa_convert.frontends.tflite.read import read_tflite
 
 pytestmark = NEEDS_TFLITE
 
@@ -106,33 +105,35 @@ def test_what_is_no_variable_of_tosa_is_refused_by_name(
     assert {finding.code for finding in caught.value.findings} == {"not-lowered"}
 
 
-def test_only_constants_are_initial_values() -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "message"),
+    [
+        (2, "not-lowered", "the subgraph that it calls assigns no constant"),
+        (3, "unrecognised-input", "the TFLite file has no subgraph 3"),
+    ],
+)
+def test_only_constants_are_initial_values(
+    number: int, code: str, message: str, tmp_path: Path
+) -> None:
     empty = Subgraph(
         rows_of("c"), [handle(0, "total"), OperatorRow("ASSIGN_VARIABLE", (0, 1), ())], [], []
     )
-    call = replace(CALL, options={"init_subgraph_index": 2})
-    found: list[Any] = []
-    for operator in (CALL, call, replace(CALL, options={"init_subgraph_index": 3})):
-        others = [initial(floats(5, 7)), empty]
-        file = read_tflite(model(rows_of("x"), [operator], [1], [1], others=others))
-        found.append(DECOMPOSITIONS["CALL_ONCE"].find(file, file.operators[0]))
-    assert found[0] is True
-    assert found[1].reason == "the subgraph that it calls assigns no constant"
-    assert found[1].hint.startswith("give it a constant as its initial value")
-    assert found[2] is False
+    call = replace(CALL, options={"init_subgraph_index": number})
+    with pytest.raises(tc.TosaConvertError, match=message) as caught:
+        lowered(tmp_path, rows_of("x"), [call], [1], [1], others=[initial(floats(5, 7)), empty])
+    assert caught.value.code == code
 
 
 def test_parts_of_a_program_with_variables_are_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = rows_of("x", "before", "sum", "y")
-    rows.append(TensorRow("segments", "int32", (2,), np.array([0, 1], np.int32)))
     operators = [
         CALL,
         handle(0, "total"),
         OperatorRow("READ_VARIABLE", (0,), (2,)),
         OperatorRow("ADD", (1, 2), (3,)),
-        OperatorRow("SEGMENT_SUM", (3, 5), (4,)),
+        OperatorRow("ADD", (3, 3), (4,), {"activation": ACTIVATIONS["tanh"]}),
     ]
     path = tmp_path / "m.tflite"
     path.write_bytes(model(rows, operators, [1], [4], others=[initial(floats(5, 7))]))

@@ -24,7 +24,7 @@ from tosa_convert.frontends.lowering.scope import (
     carrier,
     refuse_empty,
 )
-from tosa_convert.frontends.onnx.cut import Cutter
+from tosa_convert.frontends.onnx.cut import NodeCutter
 from tosa_convert.frontends.onnx.node import Item, Stop
 from tosa_convert.frontends.onnx.walk import Decision, Problem, Walk
 from tosa_convert.frontends.onnx.weights import Weights
@@ -47,7 +47,7 @@ class Lowered:
 
 
 def lower_model(
-    model: Any, weights: Weights, narrow: Collection[str] = (), cutter: Cutter | None = None
+    model: Any, weights: Weights, narrow: Collection[str] = (), cutter: NodeCutter | None = None
 ) -> Lowered:
     """Lower a model whose inputs may have sizes that are not fixed, which then stay open."""
     infos = model.graph.input
@@ -102,7 +102,7 @@ def _first_difference(one: Sequence[Decision], other: Sequence[Decision]) -> str
 
 
 def lower_graph(
-    model: Any, weights: Weights, narrow: Collection[str] = (), cutter: Cutter | None = None
+    model: Any, weights: Weights, narrow: Collection[str] = (), cutter: NodeCutter | None = None
 ) -> Lowered:
     """Lower a model.
 

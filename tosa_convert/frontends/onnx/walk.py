@@ -22,7 +22,7 @@ from tosa_convert.frontends.lowering.scope import (
     Scope,
     whole_data,
 )
-from tosa_convert.frontends.onnx.cut import Cutter
+from tosa_convert.frontends.onnx.cut import NodeCutter
 from tosa_convert.frontends.onnx.node import (
     ByDefinition,
     Item,
@@ -98,7 +98,7 @@ class Walk:
         opsets: Mapping[str, int],
         functions: Iterable[Any] = (),
         reals: Any = np.float64,
-        cutter: Cutter | None = None,
+        cutter: NodeCutter | None = None,
     ) -> None:
         self.weights = weights
         self.opsets = {"" if domain == "ai.onnx" else domain: n for domain, n in opsets.items()}
@@ -177,7 +177,7 @@ class Walk:
                     reason=reason,
                     hint=hint or advice("onnx", problem.operator),
                 )
-                made = iter(self.cutter.cut(scope, node, given, row))
+                made = iter(self.cutter.cut_node(scope, node, given, row))
                 return [next(made) if name else Maybe(None) for name in node.output]
             except NotLowered as other:
                 words = f"it cannot be cut out: {other.reason}"
