@@ -396,7 +396,7 @@ def table_of(
         >>> [*table_of("edges", {"step": 1}, [operator("CEIL"), operator("ABS")])]
         ['CEIL']
     """
-    words = {row.name: getattr(row.traits, trait) for row in rows}
+    words = {row.name: getattr(row.traits, trait).partition(":")[0] for row in rows}
     keys = {name: name if word == "own" else word for name, word in words.items() if word != "none"}
     missing = [name for name, key in keys.items() if key not in entries]
     unused = entries.keys() - keys.values()
