@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from tosa_convert.records import NamedTuple
+from typing import Final, NamedTuple
 
 # -- what the row of an operator says, as texts that `opset.py` reads ------------------------------
 

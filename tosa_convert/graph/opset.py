@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tosa_convert.errors import fail
 from tosa_convert.graph.dtypes import (
@@ -21,7 +22,6 @@ from tosa_convert.graph.dtypes import (
     RoundingMode,
 )
 from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, WORDS, Row, Traits
-from tosa_convert.records import NamedTuple, dataclass, replace
 
 #: The value of an attribute in a Graph.
 AttributeValue = int | bool | str | bytes | tuple[int, ...] | IntEnum | DType
