@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from golden.conftest import Builder
-from golden.honest_backends import HonestBackend
+from golden.correct_backends import HonestBackend
 
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import Slot

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from golden.correct_backends import HonestBackend
 from golden.faulty_backends import (
     TARGET,
     Faulty,
@@ -17,7 +18,6 @@ from golden.faulty_backends import (
     program,
     with_state,
 )
-from golden.honest_backends import HonestBackend
 
 from tosa_convert.builder import Builder, Value
 from tosa_convert.errors import fail

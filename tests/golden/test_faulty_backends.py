@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden.conftest import Builder
+from golden.correct_backends import HONEST, HonestBackend
 from golden.faulty_backends import (
     KINDS,
     TARGET,
@@ -25,7 +26,6 @@ from golden.faulty_backends import (
     program,
     with_state,
 )
-from golden.honest_backends import HONEST, HonestBackend
 from golden.operator_faults import UNITS, accepts_what_the_rule_allows, judged
 from golden.operator_programs import OPERATORS_WITH_FAULTS, WITHOUT_FAULTS
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from golden.conftest import Builder
-from golden.honest_backends import HONEST
+from golden.correct_backends import HONEST
 from golden.test_network_accuracy import products
 
 from tosa_convert import golden
@@ -227,7 +227,7 @@ WITHIN_NOISE = ("terms forwards", "terms backwards", "terms in pairs", "stored i
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
-def test_honest_backends_are_within_twice_the_noise(tmp_path: Any) -> None:
+def test_correct_backends_are_within_twice_the_noise(tmp_path: Any) -> None:
     b, results = products("FP32", (1.0, 1e3))
     graph = b.graph(*results)
     inputs = {"x": np.random.default_rng(7).normal(size=(1, 64, 64)).astype(np.float32)}

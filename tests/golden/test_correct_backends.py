@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden.conftest import Builder
-from golden.honest_backends import HONEST
-from golden.honest_networks import (
+from golden.correct_backends import HONEST
+from golden.correct_networks import (
     KINDS,
     convolutions,
     generated,
@@ -80,7 +80,7 @@ def test_an_honest_backend_passes_on_random_networks(name: str, seed: int, engin
 
 @pytest.mark.long
 @either_engine
-def test_honest_backends_pass_on_long_chains_and_random_networks(engine: Engine) -> None:
+def test_correct_backends_pass_on_long_chains_and_random_networks(engine: Engine) -> None:
     chains = [matmuls(256, 2 + seed % 3, seed) for seed in range(10)]
     chains += [convolutions(12, 2 + seed % 4, seed) for seed in range(10)]
     random = [generated(seed, 15) for seed in range(50)]
@@ -178,7 +178,7 @@ def test_numpy_passes_on_edge_inputs_with_the_reference_model(seed: int) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", OPERATORS_WITH_FAULTS)
-def test_honest_backends_pass_on_edge_inputs_of_each_operator(kind: str) -> None:
+def test_correct_backends_pass_on_edge_inputs_of_each_operator(kind: str) -> None:
     graph = program(kind)
     backends = {name: HONEST[name] for name in AT_THE_EDGES}
     found = judge_all((graph, edge_inputs(graph, 1)), backends, "numpy")

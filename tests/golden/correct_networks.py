@@ -1,6 +1,6 @@
 """Networks on which no honest backend may fail, and the command that runs all of them.
 
-    PYTHONPATH=tests python tests/golden/honest_networks.py --edges 1 --journal honest.jsonl
+    PYTHONPATH=tests python tests/golden/correct_networks.py --edges 1 --journal honest.jsonl
 
 Inputs are random or, with `--edges N`, so many of the sets of edge inputs that `check` runs by default:
 another one of the four with each network, and all with 4. It continues where an earlier run with this
@@ -24,7 +24,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from golden.conftest import Builder
-from golden.honest_backends import HONEST
+from golden.correct_backends import HONEST
 from golden.model_programs import generate_for_model
 
 from tosa_convert.errors import TosaConvertError

@@ -8,14 +8,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from golden.fault_bench import (
-    strangers_discrete,
-    strangers_inputs,
-    strangers_precision,
-    strangers_structure,
+    third_party_discrete,
+    third_party_inputs,
+    third_party_precision,
+    third_party_structure,
 )
 from golden.fault_bench.fault import At, Change, Fault, FaultyMachine, Value
-from golden.fault_bench.strangers_float_programs import mixed
-from golden.fault_bench.strangers_support import (
+from golden.fault_bench.third_party_float_programs import mixed
+from golden.fault_bench.third_party_support import (
     faulty_run,
     honest_runs,
     inputs_of,
@@ -27,7 +27,7 @@ from golden.fault_bench.strangers_support import (
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph
 
-FILES = (strangers_inputs, strangers_precision, strangers_structure, strangers_discrete)
+FILES = (third_party_inputs, third_party_precision, third_party_structure, third_party_discrete)
 FAULTS = [fault for file in FILES for fault in file.faults()]
 
 

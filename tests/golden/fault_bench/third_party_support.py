@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from golden.fault_bench.fault import At, Change, Fault, FaultyMachine, Inputs, Value, faulty
-from golden.fault_bench.strangers_float_programs import place
+from golden.fault_bench.third_party_float_programs import place
 
 from tosa_convert.builder import DTypeName
 from tosa_convert.errors import TosaConvertError
