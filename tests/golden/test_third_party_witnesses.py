@@ -1,4 +1,4 @@
-"""The faults of `fault_bench/strangers_*.py` are faults: inputs show each beyond doubt."""
+"""The faults of `fault_bench/third_party_*.py` are faults: inputs show each beyond doubt."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from golden.fault_bench import (
 from golden.fault_bench.fault import At, Change, Fault, FaultyMachine, Value
 from golden.fault_bench.third_party_float_programs import mixed
 from golden.fault_bench.third_party_support import (
+    correct_runs,
     faulty_run,
-    honest_runs,
     inputs_of,
     is_clear,
     of,
@@ -51,7 +51,7 @@ def test_a_correct_backend_is_never_clearly_wrong(program: Callable[[], Graph]) 
         inputs = inputs_of(graph, style, 0)
         with np.errstate(all="ignore"), contextlib.suppress(TosaConvertError):
             assert not is_clear(
-                honest_runs(graph, inputs), faulty_run(FaultyMachine, graph, inputs)
+                correct_runs(graph, inputs), faulty_run(FaultyMachine, graph, inputs)
             )
 
 
