@@ -299,9 +299,12 @@ def _products(text: str) -> dict[str, tuple[str, ...]]:
     }
 
 
+_WORDS: Final = {name: words.split() for name, words in WORDS.items()}
+
+
 @cache
 def _traits(text: str) -> Traits:
-    return Traits(**dict(word.split("=") for word in text.split()))
+    return Traits(**dict([word.split("=") for word in text.split()]))
 
 
 def _refuse_incomplete(code: int, row: Row, traits: Traits) -> None:
@@ -309,8 +312,8 @@ def _refuse_incomplete(code: int, row: Row, traits: Traits) -> None:
     for name, text in (("accuracy", row.accuracy), ("products", row.multiply_accumulates)):
         if (getattr(traits, name) == "own") != bool(text):
             raise LookupError(f"{row.name}: {name} is {getattr(traits, name)!r}, and {text!r}")
-    for name, words in WORDS.items():
-        if getattr(traits, name) not in words.split():
+    for name, words in _WORDS.items():
+        if getattr(traits, name) not in words:
             raise LookupError(f"{row.name}: {name} is {getattr(traits, name)!r}, one of {words}")
     if (code > len(ROWS_1_0)) != row.since.startswith("1.1 2"):
         raise LookupError(f"{row.name}: found since={row.since!r}, expected a version and a month")
