@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from tosa_convert.frontends.named import from_hf
 from tosa_convert.frontends.named.wanted import Wanted, imports_of
 from tosa_convert.frontends.process.python_file import assumed, call_factory
 from tosa_convert.frontends.table import on_route, recognize
-from tosa_convert.records import replace
 
 
 def code_of(name: str, **options: object) -> tuple[str, str]:

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -58,7 +59,6 @@ from tosa_convert.qualify.campaign.observe import (
 )
 from tosa_convert.qualify.campaign.run import Campaign, run_campaign
 from tosa_convert.qualify.suite.journal import Answer
-from tosa_convert.records import replace
 
 #: Numbers of programs in which each detour is possible somewhere.
 PROGRAMS = range(12)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from tosa_convert.eras.table import DOWNGRADES
+from tosa_convert.golden.backends import tflite_model
 from tosa_convert.golden.edges import back_propagation, operator_edges
 from tosa_convert.graph import OPERATORS, operator
 from tosa_convert.graph.dtypes import BY_NAME, NanPropagationMode
@@ -89,6 +90,7 @@ TABLES: Mapping[str, Mapping[str, object]] = {
     "terms": back_propagation._TERMS,
     "random": generate.RULES,
     "older_form": DOWNGRADES,
+    "tflite": tflite_model._RULES,
 }
 #: Traits that other tests compare with what operators do, or whose words are those of `WORDS`.
 OTHERS = {"family", "elementwise", "shape", "range", "on_bool", "accuracy", "products"} | {*WORDS}
