@@ -145,3 +145,22 @@ def test_what_a_row_folds_becomes_the_constant_that_it_computes(name: str) -> No
         if folded > 2:
             return
     assert folded, name
+
+
+def test_the_definitions_give_the_shapes_that_the_rules_infer() -> None:
+    for name in COMPUTING:
+        graph = program(name)
+        for key, array in golden.run(graph, random=1, engine="numpy").outputs.items():
+            if key in graph.main.tensors:
+                assert array.shape == graph.main.tensors[key].shape, name
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_the_extreme_is_the_one_that_the_row_says(name: str) -> None:
+    keywords = {"dtype": "int32"} if name in POSITIONS else {}
+    b = tc.builder.Builder("main")
+    b.output(getattr(b, name.lower())(b.input("x", "fp32", (3,)), axis=0, **keywords), name="y")
+    x = np.array([2, 3, 1], np.float32)
+    (found,) = golden.run(b.graph(), {"x": x}, engine="numpy").outputs["y"].reshape(-1)
+    place = 1 if operator(name).traits.extreme == "greatest" else 2
+    assert found == (place if name in POSITIONS else x[place])
