@@ -12,7 +12,6 @@ from frontends.torch_modules.write_modules import FOLDER, arguments
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.table import recognize
 
 pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
 
@@ -56,13 +55,6 @@ def findings(module: Path, text: str, **options: object) -> list[tuple[str, str,
     with pytest.raises(TosaConvertError) as caught:
         tc.frontends.from_file(module, **options)  # type: ignore[arg-type]
     return [(row.code, row.where, row.message) for row in caught.value.findings]
-
-
-@pytest.mark.parametrize("name", RESULTS)
-def test_modules_of_torch_mlir_are_recognised(name: str) -> None:
-    model = recognize(str(FOLDER / name))
-    assert model is not None
-    assert model.frontend == "torch-mlir"
 
 
 @pytest.mark.slow

@@ -337,20 +337,6 @@ def test_an_operator_that_is_right_only_beside_others_is_wrong_by_itself() -> No
     assert named(result) == ("by-itself", [FIRST])
 
 
-def test_other_operators_that_are_wrong_are_listed_as_not_examined() -> None:
-    places = ('loc("second")', TARGET)
-    backend = Faulty(change=moved(1.01), places=places)
-    result = bisect(program("TANH"), backend, inputs("TANH"), engine="numpy")
-    assert result.suspects == ["operator #3 TANH"]
-    assert result.inherits == ["last"]
-    assert "also wrong, and not examined: operator #3 TANH" in str(result)
-    places = ('loc("second")', 'loc("last")')
-    backend = Faulty(change=moved(1.01), places=places)
-    result = bisect(program("TANH"), backend, inputs("TANH"), engine="numpy")
-    assert result.suspects == ["operator #6 REVERSE"]
-    assert result.inherits == [], "the operator of the output is wrong as well"
-
-
 class LastRun(Faulty):
     """Gives the target's results of the run before."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -27,7 +28,6 @@ from tosa_convert.frontends.lowering.scope import (
     is_small,
     is_unsigned,
 )
-from tosa_convert.records import replace
 
 _UINT32: Final = np.dtype(np.uint32)
 _INT32_MIN: Final = -(2**31)

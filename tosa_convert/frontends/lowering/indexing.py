@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,6 @@ from tosa_convert.frontends.lowering.scope import (
     is_unsigned,
     neutral,
 )
-from tosa_convert.records import dataclass
 
 #: GATHER and SCATTER move these by INT32 indices in TOSA 1.0.
 _INT8: Final = np.dtype(np.int8)

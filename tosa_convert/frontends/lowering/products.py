@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +25,6 @@ from tosa_convert.frontends.lowering.scope import (
     whole_data,
 )
 from tosa_convert.frontends.recipes import FEW_GROUPS, is_summed_by_group
-from tosa_convert.records import dataclass, replace
 
 #: Most products of integers that MATMUL does not take, which are elementwise.
 _MOST_PRODUCTS: Final = 1 << 22
