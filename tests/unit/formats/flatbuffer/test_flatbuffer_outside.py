@@ -96,3 +96,12 @@ def test_a_name_with_a_lone_surrogate_is_refused() -> None:
     made = graph("", "", [tensor("half\ud800")], [])
     with pytest.raises(TosaConvertError, match=r"half\\ud800"):
         encode(made)
+
+
+def test_sizes_beyond_the_rank_of_a_shape_are_dropped() -> None:
+    fields = outside.read(encode(graph("", "", [shape("s", 5, 7, 9)], [])))
+    (row,) = fields["regions"][0]["blocks"][0]["shapes"]
+    row["rank"] = 2
+    data = read(outside.write(fields)).main.shapes["s"].data
+    assert data is not None
+    assert (data.numpy().tolist(), data.buffer.nbytes) == ([5, 7], 16)
