@@ -51,14 +51,6 @@ def test_a_constant_that_is_shorter_than_its_shape_is_damaged() -> None:
         read_tflite(data)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "size", "count"), [("int8", 3, 3), ("bool", 2, 2), ("int64", 1, 8)]
-)
-def test_a_constant_of_the_size_of_its_shape_is_sound(dtype: str, size: int, count: int) -> None:
-    constant = TensorRow("c", dtype, (size,), np.zeros(count, np.int8))
-    assert len(read_tflite(model([X, constant], [], [0], [0])).tensors) == 2
-
-
 def test_a_small_file_that_shares_a_long_name_describes_no_more_than_it_could_hold() -> None:
     """100,000 tensors whose names are one text would otherwise take gigabytes."""
     tensors = [TensorRow(str(number), "float32", (1,)) for number in range(3000)]
@@ -214,18 +206,3 @@ def test_a_models_own_code_has_no_limit_unless_it_is_set(program: Program, tmp_p
 
     assert "exit code 3" in said({"converter-memory-per-byte": 1})
     assert "bytes of memory" in said({"converter-memory": 100 << 20})
-
-
-def test_temporary_files_of_a_converter_are_removed(program: Program, tmp_path: Path) -> None:
-    """onnxruntime leaves a file in the folder for temporary files."""
-    path = tmp_path / "m.tflite"
-    path.write_bytes(b"\x1c\0\0\0TFL3".ljust(64, b"\0"))
-    python = program(
-        "import os, tempfile\nos.close(tempfile.mkstemp()[0])\n"
-        f"open({str(tmp_path / 'where')!r}, 'w').write(tempfile.gettempdir())\nraise SystemExit(3)"
-    )
-    with pytest.raises(tc.TosaConvertError, match="exit code 3"):
-        tc.frontends.from_tflite(path, python=python)
-    where = Path((tmp_path / "where").read_text())
-    assert where.name == "temporary"
-    assert not where.parent.exists()

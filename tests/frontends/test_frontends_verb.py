@@ -52,11 +52,6 @@ def test_what_is_installed_has_its_version(capsys: pytest.CaptureFixture[str]) -
     assert row["versions"]["torch-mlir"]
 
 
-def test_an_unknown_frontend_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(verb("frontends"), ["caffe"]) == 2
-    assert "expected one of tflite" in capsys.readouterr().err
-
-
 def test_another_python_says_what_it_has(
     program: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,9 +13,7 @@ from frontends.run_parts import run_parts
 from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
-from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.read_result import with_own_outputs
 
 X = np.array([4, -5, 6], np.float32)
 C = np.array([0, 1, 2], np.float32)
@@ -31,33 +29,6 @@ def checked(graph: tc.Graph, expected: Mapping[str, Any]) -> None:
         assert list(found) == list(expected)
         for name, want in expected.items():
             np.testing.assert_allclose(found[name], want, rtol=1e-5, err_msg=name)
-
-
-def test_only_results_that_are_another_value_become_copies() -> None:
-    b = Builder()
-    x = b.input("x", "fp32", (3,))
-    y, z = b.abs(x), b.exp(x)
-    b.output(x, y, z, y, x)
-    graph = b.graph()
-    made = with_own_outputs(graph)
-    assert [one.spec.name for one in made.main.operators] == ["ABS", "EXP"] + 3 * ["IDENTITY"]
-    assert len(set(made.main.outputs)) == 5
-    assert made.main.outputs[1:3] == [y.name, z.name]
-    assert graph.main.outputs == ["x", y.name, z.name, y.name, "x"]
-    assert with_own_outputs(made) is made
-    kept = with_own_outputs(graph, [0])
-    assert kept.main.outputs[0] == "x"
-    assert kept.main.outputs[4] != "x"
-
-
-def test_copies_have_the_location_of_what_they_copy() -> None:
-    b = Builder()
-    x = b.input("x", "fp32", (3,))
-    y = b.abs(x)
-    b.output(y, y)
-    graph = b.graph()
-    graph.main.operators[-1].location = 'loc("here")'
-    assert with_own_outputs(graph).main.operators[-1].location == 'loc("here")'
 
 
 @pytest.mark.filterwarnings("ignore")

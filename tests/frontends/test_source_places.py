@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from unit.building import example
 
 from tosa_convert.frontends.jax.source import place_of_location, scope_of
-from tosa_convert.frontends.process.request import Interface
 from tosa_convert.frontends.unlowered import line_of, with_places
 
 CALLS = 'callsite("f"("/home/net.py":7:17) at "<module>"("/home/net.py":90:1))'
@@ -51,8 +48,3 @@ def test_locations_have_the_places_of_the_source(has_full_paths: bool, file: str
 def test_a_location_has_a_line() -> None:
     assert line_of('loc("head/cumsum"("/home/net.py":9:0))') == "/home/net.py:9"
     assert line_of('loc("head/a")') == ""
-
-
-def test_places_are_part_of_the_interface(tmp_path: Path) -> None:
-    interface = Interface(places={"a": "loc(unknown)"})
-    assert Interface.from_json(interface.to_json()) == interface

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,20 +31,6 @@ def result(graph: tc.Graph, *inputs: Array) -> Array:
 
 def values(seed: int = 1) -> Array:
     return np.random.default_rng(seed).uniform(-9, 9, (2, 5)).astype(np.float32)
-
-
-@pytest.mark.parametrize("approximate", [False, True])
-def test_gelu_is_the_one_that_the_model_asks_for(tmp_path: Path, approximate: bool) -> None:
-    graph = lowered(
-        tmp_path, [X, Y], [OperatorRow("GELU", (0,), (1,), {"approximate": approximate})], [0], [1]
-    )
-    x = values().astype(np.float64)
-    exact = 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
-    by_tanh = 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    expected, other = (by_tanh, exact) if approximate else (exact, by_tanh)
-    found = result(graph, values())
-    assert np.abs(found - expected).max() < 1e-6
-    assert np.abs(found - other).max() > 1e-5
 
 
 @pytest.mark.slow
@@ -85,17 +70,6 @@ def test_abs_of_int8_is_a_table_with_the_values_of_tflite(
     assert tc.check(graph, f"tflite:{tmp_path / 'm.tflite'}", every).ok
     found = np.asarray(tc.run(graph, every).outputs["y"])
     assert found.min() < found.max()
-
-
-@pytest.mark.parametrize("zero_point", [0, 3])
-def test_numbers_out_of_the_range_of_int8_saturate(tmp_path: Path, zero_point: int) -> None:
-    rows = [
-        TensorRow("x", "float32", (1, 5)),
-        TensorRow("y", "int8", (1, 5), None, (0.5,), (zero_point,)),
-    ]
-    graph = lowered(tmp_path, rows, [OperatorRow("QUANTIZE", (0,), (1,))], [0], [1])
-    x = np.array([[-1e9, -100, 1, 100, 1e9]], np.float32)
-    np.testing.assert_array_equal(result(graph, x), [[-128, -128, 2 + zero_point, 127, 127]])
 
 
 def test_operators_that_do_not_lower_are_listed_with_their_index_and_advice(tmp_path: Path) -> None:
@@ -142,19 +116,6 @@ def test_damage_of_an_operator_is_named(is_option: bool, tmp_path: Path) -> None
     assert finding.message.startswith(expected)
 
 
-def test_products_that_tflite_computes_otherwise_are_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    weights = np.ones((3, 5), np.int8)
-    rows = [X, TensorRow("w", "int8", (3, 5), weights, (0.5,), (0,))]
-    rows.append(TensorRow("y", "float32", (2, 3)))
-    graph = lowered(tmp_path, rows, [OperatorRow("FULLY_CONNECTED", (0, 1, -1), (2,))], [0], [2])
-    (found,) = tc.run(graph, {"x": np.ones((2, 5), np.float32)}).outputs.values()
-    np.testing.assert_array_equal(found, np.full((2, 3), 2.5))
-    said = '1 product of FP32, beginning with FULLY_CONNECTED that makes "y"'
-    assert said in caplog.text
-
-
 def test_elements_of_two_scales_are_not_joined(tmp_path: Path) -> None:
     scales = (("x", 0.1), ("y", 0.2), ("joined", 0.1))
     rows = [
@@ -168,48 +129,10 @@ def test_elements_of_two_scales_are_not_joined(tmp_path: Path) -> None:
         lowered(tmp_path, rows, [joined], [0, 1], [2])
 
 
-def test_constants_that_should_stay_stablehlo_are_lowered(tmp_path: Path) -> None:
-    """Models of litert-torch and litert-converter ask for that in their metadata."""
-    divisor = TensorRow("c", "float32", (1,), np.array([4], np.float32))
-    graph = lowered(
-        tmp_path,
-        [X, divisor, Y],
-        [OperatorRow("FLOOR_MOD", (0, 1), (2,))],
-        [0],
-        [2],
-        metadata="keep_stablehlo_constant",
-    )
-    np.testing.assert_allclose(result(graph, values()), np.mod(values(), 4), atol=1e-5)
-    assert any('"m.tflite"' in operator.location for operator in graph.main.operators)
-
-
 def test_names_come_from_the_signature(tmp_path: Path) -> None:
     gelu = [OperatorRow("GELU", (0,), (1,), {"approximate": True})]
     graph = lowered(tmp_path, [X, Y], gelu, [0], [1], signature=(["layer_3"], ["score"]))
     assert (graph.main.inputs, graph.main.outputs) == (["layer_3"], ["score"])
-
-
-@pytest.mark.parametrize("names", [(["a"], ["a"])])
-def test_an_input_and_an_output_of_one_name_are_told_apart(
-    tmp_path: Path, names: tuple[list[str], list[str]]
-) -> None:
-    gelu = [OperatorRow("GELU", (0,), (1,), {"approximate": True})]
-    graph = lowered(tmp_path, [X, Y], gelu, [0], [1], signature=names)
-    assert (graph.main.inputs, graph.main.outputs) == (["a"], ["a_1"])
-
-
-def test_signatures_of_other_subgraphs_are_reported(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    relu = [OperatorRow("RELU", (0,), (1,))]
-    other = Subgraph([X, Y], [OperatorRow("NEG", (0,), (1,))], [0], [1])
-    names: dict[str, Any] = {"signature": (["a"], ["b"]), "others": [other]}
-    graph = lowered(tmp_path, [X, Y], relu, [0], [1], **names, other_signatures=["decode"])
-    assert graph.main.inputs == ["a"]
-    assert "signatures of other subgraphs are not converted: 'decode'" in caplog.text
-    caplog.clear()
-    lowered(tmp_path, [X, Y], relu, [0], [1], signature=names["signature"])
-    assert "signatures" not in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["ethos-u", "my_operator"])
@@ -251,21 +174,6 @@ def test_convert_says_the_scales_that_the_program_does_not_hold(
     path.write_bytes(model(rows, [OperatorRow("CAST", (0,), (1,))], [0], [1]))
     assert run(verb("convert"), [str(path), "-o", str(tmp_path / "q.tosa")]) == 0
     assert "output y: uint8; the program has its bits as int8" in capsys.readouterr().err
-
-
-def test_convert_says_which_sizes_are_open_and_how_to_set_them(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    rows = [TensorRow(name, "float32", (-1, 5)) for name in ("x", "y")]
-    path = tmp_path / "d.tflite"
-    path.write_bytes(model(rows, [OperatorRow("RELU", (0,), (1,))], [0], [1]))
-    words = [str(path), "-o", str(tmp_path / "d.tosa")]
-    assert run(verb("convert"), words) == 0
-    (said,) = caplog.messages
-    assert said.endswith("set them when you convert: --input-shape x=1x5")
-    caplog.clear()
-    assert run(verb("convert"), [*words, *said.split()[-2:]]) == 0
-    assert not caplog.messages
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int4", "int16"])

@@ -43,68 +43,6 @@ def initial(value: Any, more: Sequence[OperatorRow] = ()) -> Subgraph:
 CALL = OperatorRow("CALL_ONCE", (), (), {"init_subgraph_index": 1})
 
 
-def test_reads_and_writes_keep_their_order_and_calls_their_values(tmp_path: Path) -> None:
-    """`product` needs both reads, of which the second comes after the assignment."""
-    rows = rows_of("x", "before", "sum", "after", "product")
-    operators = [
-        CALL,
-        handle(0, "total"),
-        OperatorRow("READ_VARIABLE", (0,), (2,)),
-        OperatorRow("ADD", (1, 2), (3,)),
-        OperatorRow("ASSIGN_VARIABLE", (0, 3), ()),
-        OperatorRow("READ_VARIABLE", (0,), (4,)),
-        OperatorRow("MUL", (4, 2), (5,)),
-    ]
-    graph = lowered(tmp_path, rows, operators, [1], [5, 2], others=[initial(floats(5, 7))])
-    variables = None
-    total, x = floats(5, 7), floats(1, -2)
-    for _ in range(3):
-        found = tc.run(graph, {"x": x}, variables=variables)
-        variables = found.variables
-        np.testing.assert_array_equal(found.outputs["product"], (total + x) * total)
-        total = total + x
-        np.testing.assert_array_equal(variables["total"], total)
-
-
-def test_a_variable_without_a_value_has_none(tmp_path: Path) -> None:
-    rows = rows_of("x", "y")
-    operators = [
-        handle(0, "last"),
-        OperatorRow("ASSIGN_VARIABLE", (0, 1), ()),
-        OperatorRow("READ_VARIABLE", (0,), (2,)),
-    ]
-    graph = lowered(tmp_path, rows, operators, [1], [2])
-    (variable,) = (row for row in graph.main.tensors.values() if row.variable)
-    assert (variable.variable_name, variable.data) == ("last", None)
-    np.testing.assert_array_equal(tc.run(graph, {"x": floats(3, 4)}).outputs["y"], [3, 4])
-
-
-@pytest.mark.parametrize(
-    ("case", "message"),
-    [
-        ("computed", "CALL_ONCE .*the subgraph that it calls has NEG"),
-        ("type", "READ_VARIABLE .*holds int64, which TOSA does not have"),
-        ("shape", r"READ_VARIABLE .*holds float32 \[2\], and at first others"),
-        ("handle", "READ_VARIABLE .*has no handle in the main program"),
-    ],
-)
-def test_what_is_no_variable_of_tosa_is_refused_by_name(
-    tmp_path: Path, case: str, message: str
-) -> None:
-    dtype = "int64" if case == "type" else "float32"
-    rows = rows_of("y", dtype=dtype)
-    value = np.zeros((3,) if case == "shape" else (2,), dtype)
-    more = [OperatorRow("NEG", (1,), (2,))] if case == "computed" else []
-    operators = [CALL, handle(0, "total"), OperatorRow("READ_VARIABLE", (0,), (1,))]
-    inputs = []
-    if case == "handle":
-        del operators[1]
-        inputs = [0]
-    with pytest.raises(tc.TosaConvertError, match=f"(?s){message}") as caught:
-        lowered(tmp_path, rows, operators, inputs, [1], others=[initial(value, more)])
-    assert {finding.code for finding in caught.value.findings} == {"not-lowered"}
-
-
 @pytest.mark.parametrize(
     ("number", "code", "message"),
     [

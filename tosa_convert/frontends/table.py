@@ -140,8 +140,8 @@ FRONTENDS: Final = {
         Frontend(
             name="torch-mlir",
             reads="modules of the torch dialect (.mlir, .mlirbc)",
-            extra="mlir",
-            packages={"torch_mlir": "torch-mlir"},
+            extra="torch-mlir",
+            packages={**_TORCH, "torch_mlir": "torch-mlir"},
             converter="tosa_convert.frontends.torch.convert_module",
             runtime="iree",
             forks=True,

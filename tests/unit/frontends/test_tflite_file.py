@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from tosa_convert.frontends.tflite.read import (
     DamagedError,
     Operator,
     operator_name,
-    reached,
     read_tflite,
     with_first_subgraph,
 )
@@ -51,17 +49,6 @@ def test_a_constant_has_the_bytes_of_its_shape(
                 read_tflite(data)
         else:
             assert read_tflite(data).tensors[1].dtype == dtype
-
-
-@pytest.mark.parametrize(
-    ("code", "dtype"),
-    [(-1, ""), (0, "float32"), (5, "string"), (14, "variant"), (18, "bfloat16"), (19, "")],
-)
-def test_types_have_their_names(code: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ELEMENT_TYPES, "other", code)
-    assert (
-        read_tflite(model([TensorRow("c", "other", (2,))], [], [0], [0])).tensors[0].dtype == dtype
-    )
 
 
 def test_operators_are_named_by_their_codes() -> None:
@@ -116,23 +103,6 @@ def test_a_subgraph_that_is_not_there_is_damage(number: int) -> None:
         file.read_subgraph(number)
 
 
-@pytest.mark.parametrize(
-    ("given", "returned", "names", "found"),
-    [
-        ([0], [1], (["a"], ["b"]), ({0: "a"}, ["b"])),
-        ([0], [1, 1], (["a"], ["b", "c"]), ({0: "a"}, ["b", "c"])),
-        ([0, 2], [1], (["a", "a"], ["b"]), ({}, ["b"])),
-        ([0], [1, 2], (["a"], ["b", "b"]), ({0: "a"}, ["y", "z"])),
-    ],
-)
-def test_names_of_a_signature_are_those_of_its_tensors(
-    given: list[int], returned: list[int], names: tuple[list[str], list[str]], found: Any
-) -> None:
-    file = read_tflite(model([X, Y, Z], [RELU], given, returned, signature=names))
-    assert (file.input_signature, file.output_names) == found
-    assert file.other_signatures == []
-
-
 def called(operator: str, *numbers: int) -> bytes:
     """Return a model whose first operator calls subgraphs, of which the last one has a body."""
     names = {
@@ -146,33 +116,6 @@ def called(operator: str, *numbers: int) -> bytes:
     ]
     row = OperatorRow(operator, (0,), (1,), dict(zip(names, numbers, strict=True)))
     return model([X, Y], [row], [0], [1], others=others, other_signatures=["one", "two"])
-
-
-@pytest.mark.parametrize(
-    ("operator", "numbers", "expected"),
-    [
-        ("WHILE", (1, 2), [0, 1, 2]),
-        ("IF", (2, 2), [0, 2]),
-        ("WHILE", (0, 1), [0, 1]),
-        ("CALL_ONCE", (2,), [0, 2]),
-    ],
-)
-def test_subgraphs_that_are_called_are_reached(
-    operator: str, numbers: tuple[int, ...], expected: list[int]
-) -> None:
-    found = reached(read_tflite(called(operator, *numbers)))
-    assert sorted(one.subgraph for one in found) == expected
-
-
-def test_subgraphs_of_subgraphs_are_reached() -> None:
-    def calling(number: int) -> list[OperatorRow]:
-        return [OperatorRow("CALL_ONCE", (), (), {"init_subgraph_index": number})]
-
-    others = [Subgraph([X], calling(number), [0], [0]) for number in (3, 1, 1)]
-    file = read_tflite(model([X, Y], [RELU, *calling(1)], [0], [1], others=others))
-    assert sorted(one.subgraph for one in reached(file)) == [0, 1, 3]
-    alone = replace(file, read_subgraph=None)
-    assert reached(alone) == [alone]
 
 
 @pytest.mark.parametrize(("number", "is_called"), [(1, True), (2, False)])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tosa_convert.builder.values import Value as ProgramValue
 from tosa_convert.frontends.lowering.scope import Array, Scope, carrier, refuse_empty
 from tosa_convert.frontends.process.request import Cut, CutOperator, Interface, Operand, Value
-from tosa_convert.records import replace
 
 
 class Cutter:

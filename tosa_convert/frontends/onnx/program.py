@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -31,7 +32,6 @@ from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.frontends.read_result import with_own_outputs
 from tosa_convert.graph.derived import rename_in_order
 from tosa_convert.graph.model import Graph
-from tosa_convert.records import dataclass
 
 #: In place of an operator's name, if none is to blame.
 THE_MODEL: Final = "the model"

@@ -7,8 +7,9 @@ import warnings
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import onnx
@@ -37,7 +38,6 @@ from tosa_convert.frontends.onnx.table import MICROSOFT, OWN, RULES
 from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.frontends.process.request import CutOperator
 from tosa_convert.frontends.unlowered import advice
-from tosa_convert.records import NamedTuple, dataclass, replace
 
 #: The sets of operators that ONNX itself defines.
 DOMAINS: Final = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -27,7 +28,6 @@ from tosa_convert.frontends.lowering.scope import (
 )
 from tosa_convert.frontends.tflite.read import Operator, Tensor, TfliteFile
 from tosa_convert.frontends.tflite.scales import ACTIVATIONS, rounded, single
-from tosa_convert.records import dataclass
 
 _INT8: Final = np.dtype(np.int8)
 _UINT8: Final = np.dtype(np.uint8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -32,7 +33,6 @@ from tosa_convert.frontends.tflite.node import argument, plain_of
 from tosa_convert.frontends.tflite.read import DamagedError, Tensor, TfliteFile
 from tosa_convert.frontends.tflite.walk import Decision, Walk
 from tosa_convert.graph.model import Graph
-from tosa_convert.records import dataclass
 
 #: In place of an operator's name, if none is to blame.
 _THE_MODEL: Final = "the model"

@@ -11,13 +11,13 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Final
 
 from tosa_convert.errors import fail, near_match
 from tosa_convert.io.flatbuffer_tables import FlatbufferError, Table, root_table
-from tosa_convert.records import dataclass, field
 
 #: Element types by their code.
 _DTYPES: Final = (

@@ -6,7 +6,8 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -37,7 +38,6 @@ from tosa_convert.frontends.tflite.table import DECIDING, OF_SPECTRA, RULES
 from tosa_convert.frontends.tflite.unlowered import refusal_of_unmade
 from tosa_convert.frontends.unlowered import advice, place_text
 from tosa_convert.io.flatbuffer_tables import FlatbufferError
-from tosa_convert.records import NamedTuple, replace
 
 #: Calls of subgraphs inside of one another; TFLite models have few.
 _DEEPEST: Final = 32

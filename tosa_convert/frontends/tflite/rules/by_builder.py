@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tosa_convert.frontends.lowering.scope import NotLowered, whole_data
 from tosa_convert.frontends.tflite.node import Node, Rule, element_of
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile
-from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder
