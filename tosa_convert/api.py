@@ -185,7 +185,9 @@ def save(
 
     refuse_unexpected(save, options)
     path = os.fsdecode(path)
-    file_format = _format_of(to) or of_path(path)
+    if to is not None:
+        refuse_unknown("to", to, FORMATS)
+    file_format = to or of_path(path)
     written = WriteOptions.of(options)
     refuse_inapplicable(given_options(written), path, read_from="graph", written_as=file_format)
     save_with(graph, path, file_format, written, progress)
@@ -347,9 +349,3 @@ def strip_weights(graph: Graph, *, keep_parameters: bool = True) -> Graph:
     from tosa_convert.formats.weights.write import strip
 
     return strip(graph, keep_parameters=keep_parameters)
-
-
-def _format_of(to: Format | None) -> Format | None:
-    if to is not None:
-        refuse_unknown("to", to, FORMATS)
-    return to

@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 from contract import standin
-from contract.conftest import CASES
 
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import (
     Bindings,
-    bindings_of,
     default_bindings,
     installed,
 )
@@ -61,139 +59,7 @@ def bytecode(module: Any) -> bytes:
 # -- each of them -------------------------------------------------------------------------------
 
 
-def test_the_bindings_of_an_object_are_found(bindings: Bindings) -> None:
-    context = bindings.new_context()
-    module = bindings.ir.Module.parse(MODULE, context)
-    function = next(iter(module.body.operations))
-    things = [context, module, module.operation, function, function.operation, module.body]
-    with context:
-        things += [bindings.ir.InsertionPoint(module.body), bindings.ir.Location.unknown()]
-    assert {bindings_of(thing) for thing in things} == {bindings}
-    assert bindings.version
-
-
-def test_a_module_a_function_and_their_operations_export_alike(bindings: Bindings) -> None:
-    module = bindings.ir.Module.parse(MODULE, bindings.new_context())
-    function = next(iter(module.body.operations))
-    before = generic(module)
-    files = {
-        tc.export_tosa_func_to_flatbuffer(thing)
-        for thing in (module, module.operation, function, function.operation)
-    }
-    assert len(files) == 1
-    assert generic(module) == before
-
-
-def test_import_builds_in_the_bindings_of_the_context(bindings: Bindings, example: Path) -> None:
-    data = tc.export_tosa_func_to_flatbuffer(
-        bindings.ir.Module.parseFile(str(example), bindings.new_context())
-    )
-    context = bindings.new_context()
-    module = tc.import_tosa_func_from_flatbuffer(data, context=context)
-    assert type(module) is bindings.ir.Module
-    assert module.context == context
-    assert module.operation.verify()
-    assert tc.export_tosa_func_to_flatbuffer(module) == data
-    with context, bindings.ir.Location.unknown():
-        place = bindings.ir.InsertionPoint(bindings.ir.Module.create().body)
-        assert tc.export_tosa_func_to_flatbuffer(
-            tc.import_tosa_func_from_flatbuffer(data, context=place.block.owner)
-        ) == data  # fmt: skip
-
-
-def test_both_bindings_write_and_build_the_same(
-    torch_mlir: Bindings, iree: Bindings, example: Path
-) -> None:
-    for source in (example, CASES / "custom_and_variables.mlir"):
-        text = generic(
-            torch_mlir.ir.Module.parseFile(str(source), torch_mlir.new_context())
-        )  # these bindings do not exchange bytecode of variables, so use the generic text
-        modules = [own.ir.Module.parse(text, own.new_context()) for own in (torch_mlir, iree)]
-        data = [tc.export_tosa_func_to_flatbuffer(module) for module in modules]
-        assert data[0] == data[1]
-        built = [
-            tc.import_tosa_func_from_flatbuffer(
-                data[0], context=own.new_context(), constants="dense"
-            )
-            for own in (torch_mlir, iree)
-        ]
-        assert generic(built[0]) == generic(built[1])
-
-
-SHARED = """
-func.func @f(%x: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>) {
-  %0 = "tosa.const"() <{values = dense_resource<w> : tensor<4xi32>}> : () -> tensor<4xi32>
-  %1 = "tosa.add"(%x, %0) : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
-  %2 = "tosa.sub"(%0, %0) : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
-  return %1, %2 : tensor<4xi32>, tensor<4xi32>
-}
-{-# dialect_resources: { builtin: { w: "0x0400000001000000020000000300000004000000" } } #-}
-"""
-
-
-def test_a_resource_that_several_operators_use_is_read(bindings: Bindings) -> None:
-    """MLIR's bytecode writer crashes the process on such an operation if it is in a block."""
-    module = bindings.ir.Module.parse(SHARED, bindings.new_context())
-    before = generic(module)
-    graph = tc.load(tc.export_tosa_func_to_flatbuffer(module))
-    (weight,) = (t.data for t in graph.main.tensors.values() if t.data is not None)
-    assert weight.numpy().tolist() == [1, 2, 3, 4]
-    assert generic(module) == before
-
-
-def test_nothing_is_inserted_at_the_callers_insertion_point(bindings: Bindings) -> None:
-    context = bindings.new_context()
-    module = bindings.ir.Module.parse(SHARED, context)
-    before = generic(module)
-    with context, bindings.ir.Location.unknown(), bindings.ir.InsertionPoint(module.body):
-        data = tc.export_tosa_func_to_flatbuffer(module)
-        tc.import_tosa_func_from_flatbuffer(data, context=context)
-        tc.export_tosa_func_to_flatbuffer(module, input_shapes={"arg0": (4,)})
-    assert generic(module) == before
-
-
 # -- IREE ---------------------------------------------------------------------------------------
-
-
-def _built_with(own: Bindings) -> Any:
-    """Return a module made operation by operation, as a frontend does."""
-    ir = own.ir
-    with own.new_context(), ir.Location.file("frontend.py", 3, 1):
-        module = ir.Module.create()
-        kind = ir.RankedTensorType.get([2, 2], ir.F32Type.get())
-        with ir.InsertionPoint(module.body):
-            function = ir.Operation.create(
-                "func.func",
-                regions=1,
-                attributes={
-                    "sym_name": ir.StringAttr.get("net"),
-                    "function_type": ir.TypeAttr.get(ir.FunctionType.get([kind], [kind])),
-                },
-            )
-        block = function.regions[0].blocks.append(kind)
-        with ir.InsertionPoint(block):
-            values = ir.DenseElementsAttr.get_splat(kind, ir.FloatAttr.get(ir.F32Type.get(), 0.5))
-            weight = ir.Operation.create(
-                "tosa.const", results=[kind], attributes={"values": values}
-            )
-            total = ir.Operation.create(
-                "tosa.add", results=[kind], operands=[block.arguments[0], weight.result]
-            )
-            ir.Operation.create("func.return", operands=[total.result])
-    return module
-
-
-def test_a_module_built_with_iree_imports_into_a_torch_mlir_context(
-    torch_mlir: Bindings, iree: Bindings, tmp_path: Path
-) -> None:
-    module = _built_with(iree)
-    tc.export_tosa_func_to_flatbuffer(module, tmp_path / "m.tosa")
-    context = torch_mlir.new_context()
-    found = tc.import_tosa_func_from_flatbuffer(tmp_path / "m.tosa", context=context)
-    assert type(found) is torch_mlir.ir.Module
-    assert tc.export_tosa_func_to_flatbuffer(found) == (tmp_path / "m.tosa").read_bytes()
-    assert "@net" in str(found)
-    assert 'loc("frontend.py":3:1)' in generic(found)
 
 
 @pytest.mark.slow
@@ -312,9 +178,6 @@ SCALED = body(
     "tensor<2xi32>",
     "tensor<2xi32>, %s: tensor<2xi8>",
 )
-VARIABLE = "tosa.variable @v = dense<1> : tensor<2xi32>\n" + body(
-    '"tosa.variable_read"() {name = "v"} : () -> tensor<2xi32>', "tensor<2xi32>"
-)
 
 
 def refusal(data: bytes) -> tc.Finding:
@@ -330,22 +193,6 @@ def test_text_of_all_bindings_in_both_forms_is_read(
     source = default_bindings(writer)
     module = source.ir.Module.parse(MODULE, source.new_context())
     expected = tc.load(bytecode(module))
-    assert tc.compare(expected, tc.load(str(module).encode())) is None
-    assert tc.compare(expected, tc.load(generic(module).encode())) is None
-
-
-@pytest.mark.parametrize(
-    ("writer", "text"),
-    [("iree.compiler", CAST), ("iree.compiler", VARIABLE), ("torch_mlir", VARIABLE)],
-    ids=["cast of IREE", "variable of IREE", "variable of torch-mlir"],
-)
-def test_what_only_its_own_bindings_read_is_read_without_them(
-    writer: str, text: str, torch_mlir: Bindings, iree: Bindings
-) -> None:
-    source = default_bindings(writer)
-    module = source.ir.Module.parse(text, source.new_context())
-    expected = tc.load(text.encode())
-    assert tc.compare(expected, tc.load(bytecode(module))) is None
     assert tc.compare(expected, tc.load(str(module).encode())) is None
     assert tc.compare(expected, tc.load(generic(module).encode())) is None
 

@@ -142,16 +142,6 @@ def test_i64_constants_fit_or_are_refused_in_every_form(
     assert set(line.partition(": ")[2].split(", ")) == set(graph.main.tensors)
 
 
-@pytest.mark.parametrize("form", ["tosa.const", "arith.constant"])
-def test_splats_are_narrowed_too(form: str, torch_mlir: Bindings) -> None:
-    graph = export(torch_mlir, constant("dense<-7>", form=form), narrow=["i64"])
-    data = graph.main.tensors["y"].data
-    assert data is not None
-    assert data.numpy().tolist() == [-7] * 4
-    with pytest.raises(tc.TosaConvertError, match="element 0 is 4294967296"):
-        export(torch_mlir, constant("dense<4294967296>", form=form), narrow=["i64"])
-
-
 def test_f64_constants_are_rounded_with_a_report_and_refused_beyond_f32(
     torch_mlir: Bindings, reports: list[str]
 ) -> None:
@@ -167,40 +157,6 @@ def test_f64_constants_are_rounded_with_a_report_and_refused_beyond_f32(
     ]
     with pytest.raises(tc.TosaConvertError, match=r"element 1 is 1e\+300, which does not fit f32"):
         export(torch_mlir, constant("dense<[0.1, 1.0e300, 0.0, 0.0]>", F64), narrow=["f64"])
-
-
-def test_only_the_types_asked_for_are_narrowed(torch_mlir: Bindings, reports: list[str]) -> None:
-    graph = export(torch_mlir, unary("tosa.abs", I64))
-    assert graph.main.tensors["y"].dtype.name == "INT64"
-    assert graph.version == tc.graph.versions.V1_1_DRAFT
-    with pytest.raises(tc.TosaConvertError, match="TOSA has no element type f64"):
-        export(torch_mlir, unary("tosa.abs", F64), narrow=["i64"])
-    assert reports == []
-    narrowed = export(torch_mlir, unary("tosa.abs", I64), narrow=["i64"])
-    assert narrowed.version == tc.graph.versions.V1_0
-    assert reports == ["narrowed i64 to i32 in 2 tensors: x, y"]
-    with pytest.raises(
-        tc.TosaConvertError, match=r"found 'i32', expected one of i64, f64, f32, quant"
-    ):
-        export(torch_mlir, unary("tosa.abs", I64), narrow=["i32"])
-
-
-@pytest.mark.parametrize(
-    ("source", "target"), [(I64, I32), (I32, I64), (F64, "tensor<4xf32>"), ("tensor<4xf32>", F64)]
-)
-def test_a_cast_between_equal_types_becomes_an_identity(
-    source: str, target: str, torch_mlir: Bindings, reference: Any
-) -> None:
-    graph = export(torch_mlir, unary("tosa.cast", source, target), narrow=NARROW)
-    assert [op.spec.name for op in graph.main.operators] == ["IDENTITY"]
-    x = np.arange(4).astype(graph.main.tensors["x"].dtype.numpy)
-    np.testing.assert_array_equal(reference(graph, x)[0], x)
-
-
-def test_a_cast_between_different_types_stays(torch_mlir: Bindings) -> None:
-    for source, target in ((I64, "tensor<4xi8>"), ("tensor<4xf32>", I64), (F64, I64)):
-        graph = export(torch_mlir, unary("tosa.cast", source, target), narrow=NARROW)
-        assert [op.spec.name for op in graph.main.operators] == ["CAST"]
 
 
 def clamp(kind: str, low: str, high: str) -> str:
@@ -254,34 +210,6 @@ def bounds_of(graph: tc.Graph) -> list[int]:
     return [constant.numpy().item() for constant in data if constant is not None]
 
 
-@pytest.mark.parametrize(("sizes", "bound"), [("", ()), ("3x", (1,)), ("2x?x", (1, 1))])
-def test_a_clamp_of_i64_becomes_a_maximum_and_a_minimum(
-    sizes: str, bound: tuple[int, ...], torch_mlir: Bindings, reports: list[str]
-) -> None:
-    """TOSA has no CLAMP of INT32."""
-    kind = f"tensor<{sizes}i64>"
-    text = (
-        f'func.func @f(%x: {kind} {{tosa.tensor_name = "x"}}) -> ({kind} {{tosa.tensor_name = "y"}}) '
-        "{ %0 = tosa.clamp %x {min_val = -3 : i64, max_val = 7 : i64, nan_mode = IGNORE} : "
-        f'({kind}) -> {kind} loc("a.py":3:4) return %0 : {kind} }}'
-    )
-    graph = export(torch_mlir, text, narrow=["i64"])
-    main = graph.main
-    assert [op.spec.name for op in main.operators] == ["CONST", "MAXIMUM", "CONST", "MINIMUM"]
-    assert {op.location for op in main.operators} == {'loc("a.py":3:4)'}
-    assert bounds_of(graph) == [-3, 7]
-    names = [op.outputs[0] for op in main.operators]
-    assert names == ["y_min_val", "y_maximum", "y_max_val", "y"]
-    assert [main.tensors[name].shape == bound for name in names[::2]] == [True, True]
-    assert [op.inputs for op in main.operators[1::2]] == [
-        ("x", "y_min_val"),
-        ("y_maximum", "y_max_val"),
-    ]
-    assert {op.attributes["nan_mode"].name for op in main.operators[1::2]} == {"IGNORE"}  # type: ignore[union-attr]
-    assert "narrowed i64 to i32 in 2 tensors: x, y" in reports
-    assert "narrowing i64 to i32 replaced 1 CLAMP by MAXIMUM and MINIMUM" in reports
-
-
 def test_names_of_the_bounds_of_a_narrowed_clamp_are_not_those_of_other_values(
     torch_mlir: Bindings,
 ) -> None:
@@ -297,13 +225,6 @@ def test_names_of_the_bounds_of_a_narrowed_clamp_are_not_those_of_other_values(
     assert main.inputs == ["y_min_val", "y_maximum"]
     names = [op.outputs[0] for op in main.operators]
     assert names == ["y_min_val_1", "y_maximum_1", "y_max_val", "y"]
-
-
-def test_a_clamp_of_i32_is_that_of_the_module(torch_mlir: Bindings) -> None:
-    """Narrowing does not change what it did not narrow; TOSA forbids this program."""
-    text = clamp(I32, "-3", "7")
-    graph = export(torch_mlir, text, narrow=["i64"], validate=False)
-    assert [op.spec.name for op in graph.main.operators] == ["CLAMP"]
 
 
 def test_a_clamp_of_unknown_rank_stays_and_is_refused(
@@ -329,35 +250,6 @@ def test_bounds_that_admit_no_value_are_refused(torch_mlir: Bindings) -> None:
     ):
         with pytest.raises(tc.TosaConvertError, match="a number that fits"):
             export(torch_mlir, clamp(kind, low, high), narrow=NARROW)
-
-
-@pytest.mark.parametrize(
-    ("operator", "value", "expected"),
-    [("minimum", 2**63 - 1, 2**31 - 1), ("maximum", -(2**63), -(2**31)), ("minimum", 7, 7)],
-)
-def test_a_constant_bound_beyond_the_type_saturates(
-    operator: str, value: int, expected: int, torch_mlir: Bindings, reports: list[str]
-) -> None:
-    """clamp(min=0) of integers is lowered to a minimum with the largest i64."""
-
-    def text(operator: str, value: int, other: str = "") -> str:
-        return (
-            f"func.func @f(%x: {I64}) -> {I64} {{ "
-            f'%c = "tosa.const"() <{{values = dense<{value}> : {I64}}}> : () -> {I64} '
-            f"%0 = tosa.{operator} %x, %c : ({I64}, {I64}) -> {I64} {other} return %0 : {I64} }}"
-        )
-
-    graph = export(torch_mlir, text(operator, value), narrow=["i64"])
-    (data,) = (t.data for t in graph.main.tensors.values() if t.data is not None)
-    assert data.numpy().tolist() == [expected] * 4
-    assert any("moved" in line for line in reports) == (value != expected)
-    if value == expected:
-        return
-    also = f"%1 = tosa.add %x, %c : ({I64}, {I64}) -> {I64}"
-    opposite = {"minimum": "maximum", "maximum": "minimum"}[operator]
-    for refused in (text(operator, value, also), text(opposite, value), text("add", value)):
-        with pytest.raises(tc.TosaConvertError, match="does not fit i32"):
-            export(torch_mlir, refused, narrow=["i64"])
 
 
 def test_a_rounded_bound_is_reported(torch_mlir: Bindings, reports: list[str]) -> None:

@@ -12,8 +12,7 @@ from unit.building import graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, tosa_flatbuffer
-from tosa_convert.formats.bindings.passes import add_tosa_serialize
-from tosa_convert.graph import Graph, compare
+from tosa_convert.graph import Graph
 
 
 def forbidden() -> Graph:
@@ -31,37 +30,6 @@ def assert_refused(call: Callable[[], object]) -> None:
     assert caught.value.exit_code == 3
 
 
-@pytest.mark.parametrize("name", ["tosa", "mlirbc", "mlir"])
-def test_a_program_that_tosa_forbids_is_not_written(tmp_path: Path, name: Any) -> None:
-    path = tmp_path / f"m.{name}"
-    path.write_bytes(b"old")
-    assert_refused(lambda: tc.save(forbidden(), path))
-    assert path.read_bytes() == b"old"
-    assert_refused(lambda: tc.dumps(forbidden(), name))
-
-
-@pytest.mark.parametrize("name", ["tosa", "mlirbc", "mlir"])
-def test_a_forbidden_program_is_written_on_request(tmp_path: Path, name: Any) -> None:
-    path = tmp_path / f"m.{name}"
-    tc.save(forbidden(), path, validate=False)
-    assert path.stat().st_size
-    assert len(tc.dumps(forbidden(), name, validate=False))
-
-
-def test_json_is_for_looking_at_any_program(tmp_path: Path) -> None:
-    tc.save(forbidden(), tmp_path / "m.json")
-    assert compare(tc.load(tmp_path / "m.json"), forbidden()) is None
-
-
-def test_text_that_leaves_constants_out_is_for_looking_at_any_program() -> None:
-    assert b"tosa.add" in tc.dumps(forbidden(), "mlir", elide=8)
-
-
-def test_reading_does_not_validate() -> None:
-    data = tc.dumps(forbidden(), validate=False)
-    assert compare(tc.load(data), forbidden()) is None
-
-
 def test_a_module_is_made_of_a_valid_program(torch_mlir: Any) -> None:
     assert_refused(lambda: tc.to_module(forbidden()))
     data = tc.dumps(forbidden(), validate=False)
@@ -70,44 +38,6 @@ def test_a_module_is_made_of_a_valid_program(torch_mlir: Any) -> None:
     with pytest.raises(tc.TosaConvertError) as caught:
         tc.to_module(forbidden(), validate=False)
     assert caught.value.code == "malformed-mlir"
-
-
-@pytest.fixture
-def deep(torch_mlir: Any) -> Any:
-    """Return a module that MLIR's verifier accepts and TOSA forbids."""
-    text = """func.func @f(%x: tensor<2xf32>) -> tensor<2xi4> {
-      %0 = tosa.cast %x : (tensor<2xf32>) -> tensor<2xi4>
-      return %0 : tensor<2xi4>
-    }"""
-    return torch_mlir.ir.Module.parse(text, torch_mlir.new_context())
-
-
-def test_what_mlir_accepts_is_validated_too(deep: Any, tmp_path: Path) -> None:
-    export: Any = tc.export_tosa_func_to_flatbuffer
-    with pytest.raises(tc.TosaConvertError) as caught:
-        export(deep)
-    assert {finding.rule for finding in caught.value.findings} == {"cast-output-type"}
-    assert export(deep, validate=False)[4:8] == b"TOSA"
-    export(deep, tmp_path / "m.json")
-    assert (tmp_path / "m.json").exists()
-    with pytest.raises(tc.TosaConvertError, match="the option validate"):
-        export(deep, to="json", validate=False)
-
-
-def test_the_pass_validates(deep: Any, torch_mlir: Any, tmp_path: Path) -> None:
-    from torch_mlir import passmanager
-
-    with deep.context:
-        for name, options in (("m.tosa", {}), ("n.tosa", {"validate": False})):
-            manager = passmanager.PassManager()
-            add_tosa_serialize(manager, tmp_path / name, **options)  # type: ignore[arg-type]
-            if options:
-                manager.run(deep.operation)
-            else:
-                with pytest.raises(torch_mlir.ir.MLIRError, match="cast-output-type"):
-                    manager.run(deep.operation)
-    assert not (tmp_path / "m.tosa").exists()
-    assert (tmp_path / "n.tosa").exists()
 
 
 # -- the command line ------------------------------------------------------------------------------

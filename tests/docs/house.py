@@ -19,7 +19,6 @@ ARROWS: dict[str, set[str]] = {
     "remedies": set(),
     "errors": set(),
     "version": set(),
-    "records": set(),
     "installation": set(),
     "extensions": {"errors"},
     "custom": {"errors", "extensions", "graph"},
@@ -66,7 +65,8 @@ ARROWS: dict[str, set[str]] = {
         "rules",
     }
     | {"formats.read"},
-    "frontends.tflite": {"errors", "io", "graph", "rules", "builder", "frontends", "formats.read"}
+    "frontends.tflite": {"errors", "io", "graph", "rules", "builder", "frontends"}
+    | {"frontends.lowering", "formats.write"}
     | {"frontends.tflite.read", "frontends.tflite.unlowered"},
     "frontends.tflite.read": {"errors", "io", "frontends"},
     "frontends.tflite.unlowered": {"frontends", "frontends.tflite.read"},
@@ -166,10 +166,6 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         "an entry point, like the command line, inside an MLIR pass manager",
     ),
     "frontends.jax.convert": ({"formats.write"}, "writes the program for the parent process"),
-    "frontends.tflite.complete": (
-        {"formats.mlir", "formats.write"},
-        "reads and writes programs in the child process, and imports what does before it is needed",
-    ),
     "frontends.jax.source": ({"formats.mlir"}, "quotes locations as MLIR does"),
 }
 
@@ -260,7 +256,6 @@ _EVERYWHERE = {
     "custom",
     "deprecation",
     "version",
-    "records",
     "remedies",
     "installation",
     "io",

@@ -35,8 +35,8 @@ def convert(folder: Path) -> None:
     request_file = folder / "request.json"
     if not request_file.exists():
         names = {
-            "tflite": "tosa-converter-for-tflite",
             "jax": "jax",
+            "tflite": "numpy",
             "executorch": "executorch",
             **dict.fromkeys(("keras", "tensorflow"), "keras"),
             "torch": "torch",

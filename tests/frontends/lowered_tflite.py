@@ -1,4 +1,4 @@
-"""TFLite models as programs of TOSA, for tests that need the converter and the reference model."""
+"""TFLite models as programs of TOSA, for tests that need the reference model."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ NEEDS_TFLITE: Final = [
     pytest.mark.skipif(
         importlib.util.find_spec(name) is None, reason=f"{distribution} is not installed"
     )
-    for name, distribution in (
-        ("tosa_converter_for_tflite", "tosa-converter-for-tflite"),
-        ("tosa_reference_model", "tosa-tools"),
-    )
+    for name, distribution in (("tosa_reference_model", "tosa-tools"),)
 ]
 
 

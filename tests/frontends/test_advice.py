@@ -10,62 +10,6 @@ import pytest
 from tosa_convert.frontends.unlowered import advice
 
 
-@pytest.mark.parametrize(
-    ("operator", "said"),
-    [
-        ("aten.bernoulli.p", "random numbers"),
-        ("onnx.NonZero", "depends on the data"),
-        ("aten.fft_rfft", "cosines"),
-        ("aten.linalg_det", "outside the network"),
-        ("aten.size.int", "--input-shape"),
-        ("onnx.Scan", "unroll it"),
-        ("onnx.ReverseSequence", "reversed order"),
-        ("onnx.SequenceAt", "tensors of numbers only"),
-        ("onnx.QLinearConv", "QDQ"),
-        ("onnx.MatMulInteger", "QDQ"),
-        ("onnx.LSTM", "loop over cells"),
-        ("aten.upsample_bicubic2d", "bilinear"),
-        ("aten.sort", "does not sort"),
-        ("onnx.TopK", "does not sort"),
-        ("aten.nll_loss_forward", "the loss"),
-        ("aten.tanh_backward", "forward pass"),
-        ("aten.something", "--partial"),
-    ],
-)
-def test_each_kind_of_operator_has_its_advice(operator: str, said: str) -> None:
-    assert said in advice("torch", operator)
-
-
-@pytest.mark.parametrize(
-    ("operator", "said"),
-    [
-        ("onnx.Loop", "constant count"),
-        ("onnx.If", "choose with Where"),
-        ("onnx.Bernoulli", "random numbers"),
-        ("onnx.ZipMap", "'zipmap': False"),
-        ("onnx.NonZero", "depends on the data"),
-        ("com.microsoft.Attention", "ORT_ENABLE_BASIC"),
-        ("an input", "tensors of numbers"),
-    ],
-)
-def test_operators_of_onnx_have_advice_of_their_own(operator: str, said: str) -> None:
-    assert said in advice("onnx", operator)
-    assert "torch" not in advice("onnx", operator)
-
-
-@pytest.mark.parametrize(
-    ("operator", "said"),
-    [
-        ("CUMSUM", "constant axis"),
-        ("slice", "computed position"),
-        ("DYNAMIC_UPDATE_SLICE", "mask"),
-        ("UNIQUE", "--partial"),
-    ],
-)
-def test_operators_of_tflite_have_advice_of_their_own(operator: str, said: str) -> None:
-    assert said in advice("tflite", operator)
-
-
 def test_what_is_known_of_one_operator_comes_first() -> None:
     module: Any = importlib.import_module("tosa_convert.frontends.torch.unlowered_report")
     rows = {module.Unlowered("aten.sort", "", "why"): 2}

@@ -12,10 +12,6 @@ import pytest
 from tosa_convert.cli.main import run, verb
 
 Model = Callable[[str], Path]
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("tosa_converter_for_tflite") is None,
-    reason="tosa-converter-for-tflite is not installed",
-)
 needs_runtime = pytest.mark.skipif(
     not any(map(importlib.util.find_spec, ("ai_edge_litert", "tensorflow"))),
     reason="neither ai-edge-litert nor tensorflow is installed",

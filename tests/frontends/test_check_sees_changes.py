@@ -120,14 +120,14 @@ CHANGES = {
         "def planted(s, name, a, b):\n    return original(s, 'sub', a, b)\n",
     ),
     "tflite: edit bytes": Change(
-        "tosa_converter_for_tflite ai_edge_litert",
+        "ai_edge_litert",
         tflite("ADD", np.full((3,), 2.5, F32)),
         "tosa_convert.frontends.tflite.convert",
         "with_axes_from_start",
         calling(r"made = bytes(made).replace(b'\0\0\x20\x40', b'\0\0\x60\x40')"),
     ),
     "tflite: complete": Change(
-        "tosa_converter_for_tflite ai_edge_litert",
+        "ai_edge_litert",
         tflite("CUMSUM", np.array(1, np.int32)),
         "tosa_convert.frontends.tflite.lowerings.reductions",
         "cumulate",

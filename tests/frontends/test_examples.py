@@ -23,11 +23,11 @@ SCRIPTS = {
         ERROR,
     ),
     "convert_tflite_int8.py": (
-        ("tensorflow", "tosa_converter_for_tflite"),
+        ("tensorflow",),
         r"0 of 5 elements differ\n",
     ),
     "convert_keras_classifier.py": (
-        ("keras", "tensorflow", "tosa_converter_for_tflite"),
+        ("keras", "tensorflow"),
         ERROR,
     ),
     "convert_jax_decoder.py": (("jax",), r"(token \d: word \d+, as in JAX\n){6}"),

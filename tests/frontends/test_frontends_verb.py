@@ -39,22 +39,17 @@ def test_every_frontend_is_listed_with_what_is_missing(capsys: pytest.CaptureFix
     for row in FRONTENDS.values():
         assert f"{row.name} " in out
         assert f" {row.reads}\n" in out
-        assert row.install() in out
+        assert (row.install() in out) is bool(row.packages)
 
 
-@pytest.mark.slow
 def test_what_is_installed_has_its_version(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("tosa_converter_for_tflite")
     code, out = listed(capsys, "tflite", "--json")
     assert code == 0
     (row,) = json.loads(out)
-    assert row["missing"] == []
-    assert row["versions"]["tosa-converter-for-tflite"]
-
-
-def test_an_unknown_frontend_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(verb("frontends"), ["caffe"]) == 2
-    assert "expected one of tflite" in capsys.readouterr().err
+    assert (row["missing"], row["versions"]) == ([], {})
+    pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
+    (row,) = json.loads(listed(capsys, "torch-mlir", "--json").out)
+    assert row["versions"]["torch-mlir"]
 
 
 def test_another_python_says_what_it_has(
@@ -62,9 +57,9 @@ def test_another_python_says_what_it_has(
 ) -> None:
     """-S leaves out site-packages, as an interpreter does that has nothing installed."""
     code = f"import os, sys\nos.execv({sys.executable!r}, ['python', '-S', '-E', *sys.argv[1:]])"
-    found = listed(capsys, "tflite", "--json", "--python", program(code))
+    found = listed(capsys, "onnx", "--json", "--python", program(code))
     assert found.code == 1
-    assert json.loads(found.out)[0]["missing"] == ["tosa-converter-for-tflite"]
+    assert json.loads(found.out)[0]["missing"] == ["onnx"]
 
 
 def test_a_python_that_fails_is_an_error(
@@ -116,7 +111,10 @@ def test_check_names_everything_that_is_missing_at_once(
     with absent, pytest.raises(tc.TosaConvertError) as caught:
         require_for_check(name)
     codes = {finding.code for finding in caught.value.findings}
-    assert codes >= {"frontend-missing", "missing-refmodel"}
+    assert codes >= {
+        "missing-refmodel",
+        *(["frontend-missing"] if FRONTENDS[name].packages else []),
+    }
     said = str(caught.value)
     assert all(distribution in said for distribution in FRONTENDS[name].packages.values())
     if name == "tflite":

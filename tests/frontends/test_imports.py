@@ -113,7 +113,7 @@ def test_uses_are_found() -> None:
     assert sorted(names) == ["onnx.inliner", "onnx.inliner.inline", "onnx.load"]
 
 
-@pytest.mark.parametrize("package", ["jax", "keras", "onnx", "torch", "tosa_converter_for_tflite"])
+@pytest.mark.parametrize("package", ["jax", "keras", "onnx", "torch"])
 def test_the_files_are_those_that_use_frameworks(package: str) -> None:
     pattern = re.compile(rf"^\s*(import|from) {package}\b", re.MULTILINE)
     assert any(pattern.search(path.read_text(encoding="utf-8")) for path in FILES)

@@ -12,9 +12,6 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 
-pytest.importorskip(
-    "tosa_converter_for_tflite", reason="tosa-converter-for-tflite is not installed"
-)
 pytest.importorskip("tensorflow", reason="tensorflow is not installed")
 keras: Any = pytest.importorskip("keras", reason="keras is not installed")
 

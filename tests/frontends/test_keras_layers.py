@@ -11,7 +11,7 @@ import pytest
 
 import tosa_convert as tc
 
-for package in ("tosa_converter_for_tflite", "tosa_reference_model", "keras", "scipy"):
+for package in ("tosa_reference_model", "keras", "scipy"):
     pytest.importorskip(package, reason=f"{package} is not installed")
 tf: Any = pytest.importorskip("tensorflow", reason="tensorflow is not installed")
 CASES: Final = importlib.import_module("frontends.keras_layers").CASES

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from frontends.zoo_runs import answer
 
-for package in ("tosa_converter_for_tflite", "keras", "tensorflow", "ai_edge_litert"):
+for package in ("keras", "tensorflow", "ai_edge_litert"):
     pytest.importorskip(package, reason=f"{package} is not installed")
 
 pytestmark = pytest.mark.filterwarnings("default")

@@ -107,7 +107,7 @@ ROWS: dict[str, Row] = {
         (0, 1),
     ),
     "transform": Row("DFT", [real(2, 8, 1)], 3, {"onesided": 1}),
-    "frames": Row("STFT", [real(1, 32, 1), one(4, np.int64), real(8)], 4),
+    "frames": Row("STFT", [real(1, 32, 1), one(4, np.int64), real(8)], 3),
     "quantise": Row("QuantizeLinear", NUMBERS, 3),
     "dequantise": Row("DequantizeLinear", [whole(U8, 3, 4), *BYTES], 3),
     "dequantise blocks": Row(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,7 @@ from frontends.run_parts import run_parts
 from frontends.tflite_models import OperatorRow, TensorRow, model
 from frontends.tflite_schema import ACTIVATIONS
 
-from tosa_convert.cli import convert_model
 from tosa_convert.cli.main import run, verb
-from tosa_convert.io.files import file_error
 
 pytestmark = NEEDS_TFLITE
 SHAPE = (2, 5)
@@ -31,9 +28,9 @@ SUMS = (
     ],
     [
         OperatorRow("MUL", (0, 1), (3,)),
-        OperatorRow("SEGMENT_SUM", (3, 2), (4,)),
+        OperatorRow("HASHTABLE_LOOKUP", (3, 2), (4,)),
         OperatorRow("ADD", (4, 0), (5,)),
-        OperatorRow("SEGMENT_SUM", (5, 2), (6,)),
+        OperatorRow("HASHTABLE_LOOKUP", (5, 2), (6,)),
         OperatorRow("ADD", (6, 4), (7,)),
     ],
     [0],
@@ -53,7 +50,7 @@ def convert(source: Path, *words: str) -> int:
 
 
 def by_numpy(name: str, arguments: list[Any], attributes: Mapping[str, Any]) -> list[Any]:
-    assert name == "SEGMENT_SUM"
+    assert name == "HASHTABLE_LOOKUP"
     value, segments = arguments
     assert segments.tolist() == [1, 1]
     return [segment_sum(value)]
@@ -68,46 +65,11 @@ def image() -> npt.NDArray[Any]:
     return np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
 
 
-def test_the_parts_and_the_operators_together_are_the_model(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = written(tmp_path, *SUMS, signature=(["image"], ["first", "second"]))
-    assert convert(source, "--partial") == 0
-    assert {path.name for path in tmp_path.iterdir()} == {
-        *("m.tflite", "m.0.tosa", "m.1.tosa", "m.2.tosa", "m.json", "m.constants.npz")
-    }
-    said = capsys.readouterr().err
-    assert "2 operators are left to the caller" in said
-    assert 'SEGMENT_SUM (operator 1, which makes "sum")' in said
-    x = image()
-    found = run_parts(tmp_path / "m.json", {"image": x}, by_numpy)
-    first = segment_sum(2 * x)
-    second = segment_sum(first + x)
-    np.testing.assert_allclose(found[0], first + second, rtol=1e-5)
-    np.testing.assert_allclose(found[1], second, rtol=1e-5)
-
-
-def test_the_interface_names_the_values_as_the_model_does(tmp_path: Path) -> None:
-    assert convert(written(tmp_path, *SUMS), "--partial") == 0
-    rows = json.loads((tmp_path / "m.json").read_text(encoding="utf-8"))
-    assert (rows["version"], rows["inputs"], rows["outputs"]) == (1, ["x"], ["out", "sum2"])
-    assert [step.get("program", step.get("operator")) for step in rows["steps"]] == [
-        *("m.0.tosa", "SEGMENT_SUM", "m.1.tosa", "SEGMENT_SUM", "m.2.tosa")
-    ]
-    first, second = rows["steps"][1], rows["steps"][3]
-    assert first["arguments"] == [{"value": "twice"}, {"constant": "segments"}]
-    assert first["results"] == ["sum"]
-    assert first["attributes"] == {"index": 1}
-    assert second["results"] == ["sum2"]
-    assert "leave it to the caller" in first["hint"]
-    assert rows["values"]["sum"] == {"dtype": "FP32", "shape": [2, 5]}
-
-
 def test_a_model_of_operators_that_do_not_lower_has_no_program(tmp_path: Path) -> None:
     tensors = [TensorRow("x", "float32", SHAPE), SEGMENTS]
     tensors += [TensorRow(name, "float32", SHAPE) for name in ("sum", "sum2")]
-    chain = [OperatorRow("SEGMENT_SUM", (0, 1), (2,))]
-    chain += [OperatorRow("SEGMENT_SUM", (2, 1), (3,))]
+    chain = [OperatorRow("HASHTABLE_LOOKUP", (0, 1), (2,))]
+    chain += [OperatorRow("HASHTABLE_LOOKUP", (2, 1), (3,))]
     assert convert(written(tmp_path, tensors, chain, [0], [3]), "--partial") == 0
     assert not list(tmp_path.glob("*.tosa"))
     (found,) = run_parts(tmp_path / "m.json", {"x": image()}, by_numpy)
@@ -141,14 +103,6 @@ def test_a_model_that_lowers_is_one_program(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"m.tflite", "m.tosa"}
 
 
-def test_without_the_option_the_model_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert convert(written(tmp_path, *SUMS)) == 4
-    assert "SEGMENT_SUM has no lowering to TOSA, 2 times" in capsys.readouterr().err
-    assert {path.name for path in tmp_path.iterdir()} == {"m.tflite"}
-
-
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -163,31 +117,6 @@ def test_options_of_one_program_are_refused(
 ) -> None:
     assert convert(written(tmp_path, *SUMS), "--partial", *words) == code
     assert said in capsys.readouterr().err
-
-
-def test_a_program_has_no_parts(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = str(root / "examples" / "digits_cnn.mlirbc")
-    assert run(verb("convert"), [source, "-o", str(tmp_path / "m.tosa"), "--partial"]) == 2
-    assert "partial (--partial) does not apply" in capsys.readouterr().err
-
-
-def test_nothing_is_written_if_one_part_cannot_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = []
-
-    def fail_for_the_second(graph: Any, path: str, *arguments: Any) -> None:
-        names.append(path)
-        if len(names) == 2:
-            raise file_error(path, OSError(28, "No space left on device"), "written")
-        Path(path).write_bytes(b"first")
-
-    monkeypatch.setattr(convert_model, "write_output", fail_for_the_second)
-    assert convert(written(tmp_path, *SUMS), "--partial") == 2
-    assert len(names) == 2
-    assert {path.name for path in tmp_path.iterdir()} == {"m.tflite"}
 
 
 def test_functions_of_jax_are_not_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.frontends import lower_model
 from tosa_convert.frontends.process.python_file import call_factory, tuple_of_arguments
-from tosa_convert.frontends.process.request import Interface, Request
 from tosa_convert.golden.backends import worker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -125,26 +123,6 @@ def test_a_file_runs_in_the_folder_of_the_user_and_frameworks_do_not(
         assert made() == ("7", "7", None)
     assert Path.cwd() == tmp_path / "scratch"
     assert len(list((tmp_path / "users").iterdir())) == 2
-
-
-def test_the_converter_is_told_the_folder_of_the_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A test double replaces the process of the converter."""
-    (tmp_path / "net.py").write_text("import torch\n")
-    (tmp_path / "users").mkdir()
-    monkeypatch.chdir(tmp_path / "users")
-    asked: list[Request] = []
-
-    def convert(request: Request, *given: object, **options: object) -> Interface:
-        asked.append(request)
-        raise tc.TosaConvertError(tc.Finding("frontend-failed", "", ""))
-
-    monkeypatch.setattr(lower_model, "run_converter", convert)
-    for source in (f"{tmp_path}/net.py:make", "../net.py:make"):
-        with pytest.raises(tc.TosaConvertError):
-            tc.frontends.from_file(source)
-    assert {request.users_folder for request in asked} == {str(tmp_path / "users")}
 
 
 def test_a_syntax_error_has_its_line(tmp_path: Path) -> None:

@@ -92,16 +92,3 @@ def test_every_way_to_convert_a_model_asks_the_reader(
         capfdbinary.readouterr()
         assert run(verb("convert"), ["models/m.tflite", *words]) == expected[0]
         assert bool(capfdbinary.readouterr().out) == expected[1]
-
-
-@pytest.mark.parametrize("verb_name", ["convert", "repack", "validate"])
-def test_the_release_that_counts_is_named(
-    verb_name: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write("convolution")
-    output = () if verb_name == "validate" else ("-o", "n.tosa")
-    release = READERS["vela"].release
-    assert run(verb(verb_name), ["m.tosa", *output, "--for", "vela"]) == 0
-    assert f"--for vela: {release} with --accelerator-config" in capsys.readouterr().err
-    assert run(verb(verb_name), ["m.tosa", *output, "--for", f"vela=={release.split()[1]}"]) == 0
-    assert "counts" not in capsys.readouterr().err

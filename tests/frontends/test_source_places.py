@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from unit.building import example
 
 from tosa_convert.frontends.jax.source import place_of_location, scope_of
-from tosa_convert.frontends.process.request import Interface
-from tosa_convert.frontends.unlowered import leftover_rows, line_of, with_places
+from tosa_convert.frontends.unlowered import line_of, with_places
 
 CALLS = 'callsite("f"("/home/net.py":7:17) at "<module>"("/home/net.py":90:1))'
 
@@ -48,19 +45,6 @@ def test_locations_have_the_places_of_the_source(has_full_paths: bool, file: str
     assert found.main.operators[0].location == expected
 
 
-def test_what_stayed_is_named_with_its_line() -> None:
-    class Stayed:
-        name = "tfl.cumsum"
-        where = 'loc("head/a"("m.tflite":0:0))'
-
-    place = 'loc("head/cumsum"("/home/net.py":9:0))'
-    assert line_of(place) == "/home/net.py:9"
-    (row,) = leftover_rows([Stayed()], {"head/a": 3}, {"head/a": place})
-    assert (row.operator, row.where, row.index) == ("CUMSUM", "/home/net.py:9", 3)
-    (row,) = leftover_rows([Stayed()], {"head/a": 3})
-    assert row.where == 'operator 3, which makes "head/a"'
-
-
-def test_places_are_part_of_the_interface(tmp_path: Path) -> None:
-    interface = Interface(places={"a": "loc(unknown)"})
-    assert Interface.from_json(interface.to_json()) == interface
+def test_a_location_has_a_line() -> None:
+    assert line_of('loc("head/cumsum"("/home/net.py":9:0))') == "/home/net.py:9"
+    assert line_of('loc("head/a")') == ""

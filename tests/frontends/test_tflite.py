@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,10 +11,6 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("tosa_converter_for_tflite") is None,
-    reason="tosa-converter-for-tflite is not installed",
-)
 Model = Callable[[str], Path]
 NAMES = (
     "hello_world_float",
@@ -24,29 +18,6 @@ NAMES = (
     "micro_speech_quantized",
     "mobilenet_v2_quantized_1x3x224x224",
 )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_one_command_converts_a_model_that_its_content_tells(
-    model: Model, name: str, tmp_path: Path
-) -> None:
-    copy = tmp_path / "model.bin"
-    shutil.copy(model(name), copy)
-    assert run(verb("convert"), [str(copy), "-o", str(tmp_path / "m.tosa")]) == 0
-    assert tc.validate(tc.load(tmp_path / "m.tosa")) == []
-
-
-def test_inputs_and_outputs_have_the_names_of_the_signature(model: Model) -> None:
-    graph = tc.frontends.from_tflite(model("hello_world_int8"))
-    assert graph.main.inputs == ["dense_input"]
-    assert graph.main.outputs == ["dense_2"]
-    assert graph.main.tensors["dense_input"].shape == (-1, 1)
-
-
-def test_locations_name_the_tensors_of_the_model(model: Model) -> None:
-    graph = tc.frontends.from_tflite(model("hello_world_float"))
-    locations = {operator.location for operator in graph.main.operators}
-    assert 'loc("StatefulPartitionedCall:0"("hello_world_float.tflite":0:0))' in locations
 
 
 @pytest.mark.parametrize("name", ["dense_input", "serving_default_dense_input:0", "arg0"])
@@ -74,24 +45,6 @@ def test_a_shape_that_does_not_fit_is_refused(
     with pytest.raises(tc.TosaConvertError) as caught:
         tc.frontends.from_tflite(model("hello_world_int8"), input_shapes=shapes)
     assert caught.value.code == code
-
-
-@pytest.mark.parametrize("size", [100, 1000, 2000, 2600])
-def test_a_model_that_is_cut_off_is_an_error(model: Model, tmp_path: Path, size: int) -> None:
-    path = tmp_path / "cut.tflite"
-    path.write_bytes(model("hello_world_int8").read_bytes()[:size])
-    with pytest.raises(tc.TosaConvertError) as caught:
-        tc.frontends.from_tflite(path)
-    assert caught.value.code in ("unrecognised-input", "frontend-failed")
-
-
-@pytest.mark.parametrize("words", [["--accept-changed-weights"], ["--names", "generate"]])
-def test_options_of_programs_are_refused_for_models(
-    model: Model, tmp_path: Path, words: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
-    source = str(model("hello_world_int8"))
-    assert run(verb("convert"), [source, "-o", str(tmp_path / "m.tosa"), *words]) == 2
-    assert f"({words[0]}) does not apply" in capfd.readouterr().err
 
 
 def test_several_models_become_flatbuffers(model: Model, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Decompositions of operators of TFLite, one program each, against numpy."""
+"""Operators of TFLite, one program each, against numpy."""
 
 from __future__ import annotations
 
@@ -356,14 +356,14 @@ def test_an_operator_with_other_operands_is_named(tmp_path: Path, operator: str)
     program.returns(program.apply(operator, [x], ("int8", (2, 3))))
     with pytest.raises(tc.TosaConvertError) as caught:
         tc.frontends.from_tflite(write(program, tmp_path))
-    assert {finding.code for finding in caught.value.findings} <= {"not-lowered", "frontend-failed"}
+    assert caught.value.code == "unrecognised-input"
     assert operator in str(caught.value)
 
 
 def test_an_operator_with_operands_of_too_many_axes_is_named(tmp_path: Path) -> None:
     program = Program("BATCH_MATMUL", "damaged")
-    x, y = program.input("float32", (2, 1, 3, 4, 4)), program.input("float32", (1, 4, 4))
+    x, y = program.input("float32", (2, 1, 3, 4, 5)), program.input("float32", (1, 4, 4))
     program.returns(program.apply("BATCH_MATMUL", [x, y], ("float32", (3, 4, 4))))
-    with pytest.raises(tc.TosaConvertError, match=r"BATCH_MATMUL of .* does not have") as caught:
+    with pytest.raises(tc.TosaConvertError, match=r"BATCH_MATMUL ") as caught:
         tc.frontends.from_tflite(write(program, tmp_path))
-    assert caught.value.code == "unrecognised-input"
+    assert caught.value.code == "not-lowered"

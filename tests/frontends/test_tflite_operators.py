@@ -75,7 +75,6 @@ SAMPLE: Final = (
 PARTS, LEAST = 11, 8
 #: LiteRT runs a whole model with other kernels, which round otherwise, if one operator is of these.
 NO_REFERENCE: Final = ("CEIL", "ROUND", "ELU")
-NEEDED: Final = ("tosa_converter_for_tflite", "ai_edge_litert")
 
 
 def test_each_program_has_a_name_of_its_own_and_is_a_model(tmp_path: Path) -> None:
@@ -137,16 +136,13 @@ def plain_programs() -> list[Program]:
         for program in all_programs()
         if known.get(f"{program.operator}/{program.name}") == "equal"
         and not program.others
-        # A model has a placeholder for these only if it has no others.
+        # The models were recorded without these.
         and not (program.operator == "ABS" and program.name.startswith("int8"))
         and not any(one.is_variable or one.dtype == "resource" for one in program.tensors)
         and not any(one.dtype.startswith(("complex", "int64")) for one in program.tensors)
     ]
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec(NEEDED[0]) is None, reason="the converter is not installed"
-)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_programs_give_what_tflite_gave(part: int, tmp_path: Path) -> None:
     """Of many operators in one model, some programs of each operator; see recorded_tflite.py."""
@@ -167,8 +163,7 @@ def test_programs_give_what_tflite_gave(part: int, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in NEEDED),
-    reason="tosa-converter-for-tflite or ai-edge-litert is not installed",
+    importlib.util.find_spec("ai_edge_litert") is None, reason="ai-edge-litert is not installed"
 )
 def test_a_sample_of_them_is_equal_to_tflite(tmp_path: Path) -> None:
     folder, report = tmp_path / "programs", tmp_path / "r.json"

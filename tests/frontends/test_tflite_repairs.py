@@ -1,9 +1,7 @@
-"""What the converter lowers wrongly, or not at all, is corrected or named."""
+"""What is told of a TFLite model: what does not lower, its names, and what is computed otherwise."""
 
 from __future__ import annotations
 
-import math
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,7 @@ from frontends.tflite_schema import ACTIVATIONS, ELEMENT_TYPES
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.tflite.read import read_tflite
-from tosa_convert.io.flatbuffer_tables import FlatbufferError
 
 Array = npt.NDArray[Any]
 
@@ -35,20 +31,6 @@ def result(graph: tc.Graph, *inputs: Array) -> Array:
 
 def values(seed: int = 1) -> Array:
     return np.random.default_rng(seed).uniform(-9, 9, (2, 5)).astype(np.float32)
-
-
-@pytest.mark.parametrize("approximate", [False, True])
-def test_gelu_is_the_one_that_the_model_asks_for(tmp_path: Path, approximate: bool) -> None:
-    graph = lowered(
-        tmp_path, [X, Y], [OperatorRow("GELU", (0,), (1,), {"approximate": approximate})], [0], [1]
-    )
-    x = values().astype(np.float64)
-    exact = 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
-    by_tanh = 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    expected, other = (by_tanh, exact) if approximate else (exact, by_tanh)
-    found = result(graph, values())
-    assert np.abs(found - expected).max() < 1e-6
-    assert np.abs(found - other).max() > 1e-5
 
 
 @pytest.mark.slow
@@ -90,130 +72,51 @@ def test_abs_of_int8_is_a_table_with_the_values_of_tflite(
     assert found.min() < found.max()
 
 
-@pytest.mark.parametrize("zero_point", [0, 3])
-def test_numbers_out_of_the_range_of_int8_saturate(tmp_path: Path, zero_point: int) -> None:
+def test_operators_that_do_not_lower_are_listed_with_their_index_and_advice(tmp_path: Path) -> None:
+    tanh = {"activation": ACTIVATIONS["tanh"]}
     rows = [
-        TensorRow("x", "float32", (1, 5)),
-        TensorRow("y", "int8", (1, 5), None, (0.5,), (zero_point,)),
+        OperatorRow("GELU", (0,), (1,), {"approximate": True}),
+        OperatorRow("ADD", (1, 1), (2,), tanh),
+        OperatorRow("ADD", (2, 1), (3,), tanh),
+        OperatorRow("MUL", (3, 3), (4,), tanh),
     ]
-    graph = lowered(tmp_path, rows, [OperatorRow("QUANTIZE", (0,), (1,))], [0], [1])
-    x = np.array([[-1e9, -100, 1, 100, 1e9]], np.float32)
-    np.testing.assert_array_equal(result(graph, x), [[-128, -128, 2 + zero_point, 127, 127]])
-
-
-def test_operators_that_stay_are_listed_with_their_index_and_advice(tmp_path: Path) -> None:
-    segments = TensorRow("segments", "int32", (2,), np.array([0, 1], np.int32))
-    middle = TensorRow("middle", "float32", (2, 5))
-    rows = [
-        OperatorRow("GELU", (0,), (2,), {"approximate": True}),
-        OperatorRow("SEGMENT_SUM", (2, 1), (3,)),
-        OperatorRow("SEGMENT_SUM", (3, 1), (4,)),
-    ]
-    tensors = [X, segments, TensorRow("a", "float32", (2, 5)), middle, Y]
+    tensors = [X, *(TensorRow(name, "float32", (2, 5)) for name in ("a", "b", "middle")), Y]
     with pytest.raises(tc.TosaConvertError) as caught:
         lowered(tmp_path, tensors, rows, [0], [4])
     found = [(row.code, row.where.partition(": ")[2]) for row in caught.value.findings]
     assert found == [
-        ("not-lowered", 'operator 1, which makes "middle"'),
-        ("not-lowered", 'operator 2, which makes "y"'),
-    ]
-    assert "SEGMENT_SUM has no lowering to TOSA, 2 times" in str(caught.value)
-    assert "leave it to the caller" in str(caught.value)
-
-
-def test_operators_with_which_the_converter_fails_are_all_named(tmp_path: Path) -> None:
-    """It stops at the first one, and says nothing about integers with an activation."""
-    rows = [TensorRow("x", "int32", (2, 5)), TensorRow("y", "int32", (2, 5))]
-    rows += [TensorRow("z", "int32", (2, 5)), TensorRow("sum", "int32", (2, 5))]
-    segments = TensorRow("segments", "int32", (2,), np.array([0, 1], np.int32))
-    operators = [
-        OperatorRow("ADD", (0, 0), (1,), {"activation": ACTIVATIONS["tanh"]}),
-        OperatorRow("MUL", (1, 0), (2,), {"activation": ACTIVATIONS["tanh"]}),
-        OperatorRow("SEGMENT_SUM", (2, 4), (3,)),
-    ]
-    with pytest.raises(tc.TosaConvertError) as caught:
-        lowered(tmp_path, [*rows, segments], operators, [0], [3])
-    found = [(row.code, row.where.partition(": ")[2]) for row in caught.value.findings]
-    assert found == [
-        ("not-lowered", 'operator 0, which makes "y"'),
-        ("not-lowered", 'operator 1, which makes "z"'),
-        ("not-lowered", 'operator 2, which makes "sum"'),
+        ("not-lowered", 'operator 1, which makes "b"'),
+        ("not-lowered", 'operator 2, which makes "middle"'),
+        ("not-lowered", 'operator 3, which makes "y"'),
     ]
     first, *_ = caught.value.findings
-    assert first.message == "ADD has no lowering to TOSA: the converter fails for int32"
+    assert first.message.startswith("ADD has no lowering to TOSA, 2 times: TFLite does not have")
+    assert "leave it to the caller" in first.hint
     assert "--partial" in first.hint
 
 
-def test_what_the_converter_says_is_repeated_if_no_operator_fails_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    from tosa_convert.frontends.tflite import convert
-
-    calls = []
-
-    def converted(path: Path, *more: object) -> None:
-        calls.append(path)
-        if len(calls) == 1:
-            os.write(2, b"long" * 51 + b"\n" + b"".join(b"%d\n" % n for n in range(19)))
-            raise RuntimeError("it fails")
-
-    monkeypatch.setattr(convert, "_convert", converted)
-    path = tmp_path / "m.tflite"
-    path.write_bytes(model([X, Y], [OperatorRow("RELU", (0,), (1,))], [0], [1]))
-    with pytest.raises(tc.TosaConvertError) as caught:
-        convert.lower(Request(frontend="tflite", source=str(path)), tmp_path)
-    (finding,) = caught.value.findings
-    assert (finding.code, finding.where) == ("frontend-failed", str(path))
-    first, *lines = finding.message.splitlines()
-    assert first == "TFLite's converter fails: it fails"
-    assert lines == ["    " + "long" * 50, *(f"    {n}" for n in range(11))]
-    assert len(capfd.readouterr().err.splitlines()) == 20
-    assert [one.name for one in calls] == ["m.tflite", "m.tflite"]
-
-
-@pytest.mark.parametrize("is_read_late", [False, True])
-def test_damage_that_the_converter_does_not_see_is_named(
-    is_read_late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tosa_convert.frontends.tflite import convert
-
-    def damaged(model: Any) -> Any:
-        raise FlatbufferError("it is so")
-
-    monkeypatch.setattr(convert, "_convert", lambda *more: None)
-    if is_read_late:
-        monkeypatch.setattr(convert, "find_refused", damaged)
+@pytest.mark.parametrize("is_option", [False, True])
+def test_damage_of_an_operator_is_named(is_option: bool, tmp_path: Path) -> None:
     rows = [
         TensorRow(name, "int8", (2, 5), None, (scale,), (0,))
         for name, scale in (("x", 1), ("y", 1e-45))
     ]
+    row = OperatorRow("RELU", (0,), (1,))
+    if is_option:
+        rows = [X, TensorRow("y", "float32", (5, 2))]
+        row = OperatorRow("RESHAPE", (0,), (1,), {"new_shape": (3, 3)})
     path = tmp_path / "m.tflite"
-    path.write_bytes(model(rows, [OperatorRow("RELU", (0,), (1,))], [0], [1]))
-    request = Request(frontend="tflite", source=str(path), shown="shown.tflite")
+    path.write_bytes(model(rows, [row], [0], [1]))
     with pytest.raises(tc.TosaConvertError) as caught:
-        convert.lower(request, tmp_path)
+        tc.frontends.from_tflite(path)
     (finding,) = caught.value.findings
-    assert (finding.code, finding.where) == ("unrecognised-input", "shown.tflite")
-    expected = 'operator 0, which makes "y": RELU does not have the operands or options'
-    assert finding.message.startswith(
-        "the TFLite file is damaged: it is so" if is_read_late else expected
-    )
+    assert (finding.code, finding.where) == ("unrecognised-input", str(path))
+    of = "RESHAPE of float32" if is_option else "RELU of int8"
+    expected = f'operator 0, which makes "y": {of} does not have the operands or options'
+    assert finding.message.startswith(expected)
 
 
-def test_products_that_tflite_computes_otherwise_are_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    weights = np.ones((3, 5), np.int8)
-    rows = [X, TensorRow("w", "int8", (3, 5), weights, (0.5,), (0,))]
-    rows.append(TensorRow("y", "float32", (2, 3)))
-    graph = lowered(tmp_path, rows, [OperatorRow("FULLY_CONNECTED", (0, 1, -1), (2,))], [0], [2])
-    (found,) = tc.run(graph, {"x": np.ones((2, 5), np.float32)}).outputs.values()
-    np.testing.assert_array_equal(found, np.full((2, 3), 2.5))
-    said = '1 product of FP32, beginning with FULLY_CONNECTED that makes "y"'
-    assert said in caplog.text
-
-
-def test_what_the_converter_says_about_an_operator_is_the_reason(tmp_path: Path) -> None:
+def test_elements_of_two_scales_are_not_joined(tmp_path: Path) -> None:
     scales = (("x", 0.1), ("y", 0.2), ("joined", 0.1))
     rows = [
         TensorRow(
@@ -222,52 +125,14 @@ def test_what_the_converter_says_about_an_operator_is_the_reason(tmp_path: Path)
         for name, scale in scales
     ]
     joined = OperatorRow("CONCATENATION", (0, 1), (2,), {"axis": 1})
-    with pytest.raises(tc.TosaConvertError, match=r"fails for int8: 'tfl\.concatenation' op quant"):
+    with pytest.raises(tc.TosaConvertError, match="TFLite joins elements of one scale"):
         lowered(tmp_path, rows, [joined], [0, 1], [2])
-
-
-def test_constants_that_should_stay_stablehlo_are_lowered(tmp_path: Path) -> None:
-    """Models of litert-torch and litert-converter ask for that in their metadata."""
-    divisor = TensorRow("c", "float32", (1,), np.array([4], np.float32))
-    graph = lowered(
-        tmp_path,
-        [X, divisor, Y],
-        [OperatorRow("FLOOR_MOD", (0, 1), (2,))],
-        [0],
-        [2],
-        metadata="keep_stablehlo_constant",
-    )
-    np.testing.assert_allclose(result(graph, values()), np.mod(values(), 4), atol=1e-5)
-    assert any('"m.tflite"' in operator.location for operator in graph.main.operators)
 
 
 def test_names_come_from_the_signature(tmp_path: Path) -> None:
     gelu = [OperatorRow("GELU", (0,), (1,), {"approximate": True})]
     graph = lowered(tmp_path, [X, Y], gelu, [0], [1], signature=(["layer_3"], ["score"]))
     assert (graph.main.inputs, graph.main.outputs) == (["layer_3"], ["score"])
-
-
-@pytest.mark.parametrize("names", [(["a"], ["a"])])
-def test_an_input_and_an_output_of_one_name_are_told_apart(
-    tmp_path: Path, names: tuple[list[str], list[str]]
-) -> None:
-    gelu = [OperatorRow("GELU", (0,), (1,), {"approximate": True})]
-    graph = lowered(tmp_path, [X, Y], gelu, [0], [1], signature=names)
-    assert (graph.main.inputs, graph.main.outputs) == (["a"], ["a_1"])
-
-
-def test_signatures_of_other_subgraphs_are_reported(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    relu = [OperatorRow("RELU", (0,), (1,))]
-    other = Subgraph([X, Y], [OperatorRow("NEG", (0,), (1,))], [0], [1])
-    names: dict[str, Any] = {"signature": (["a"], ["b"]), "others": [other]}
-    graph = lowered(tmp_path, [X, Y], relu, [0], [1], **names, other_signatures=["decode"])
-    assert graph.main.inputs == ["a"]
-    assert "signatures of other subgraphs are not converted: 'decode'" in caplog.text
-    caplog.clear()
-    lowered(tmp_path, [X, Y], relu, [0], [1], signature=names["signature"])
-    assert "signatures" not in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["ethos-u", "my_operator"])
@@ -309,21 +174,6 @@ def test_convert_says_the_scales_that_the_program_does_not_hold(
     path.write_bytes(model(rows, [OperatorRow("CAST", (0,), (1,))], [0], [1]))
     assert run(verb("convert"), [str(path), "-o", str(tmp_path / "q.tosa")]) == 0
     assert "output y: uint8; the program has its bits as int8" in capsys.readouterr().err
-
-
-def test_convert_says_which_sizes_are_open_and_how_to_set_them(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    rows = [TensorRow(name, "float32", (-1, 5)) for name in ("x", "y")]
-    path = tmp_path / "d.tflite"
-    path.write_bytes(model(rows, [OperatorRow("RELU", (0,), (1,))], [0], [1]))
-    words = [str(path), "-o", str(tmp_path / "d.tosa")]
-    assert run(verb("convert"), words) == 0
-    (said,) = caplog.messages
-    assert said.endswith("set them when you convert: --input-shape x=1x5")
-    caplog.clear()
-    assert run(verb("convert"), [*words, *said.split()[-2:]]) == 0
-    assert not caplog.messages
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int4", "int16"])

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE, lowered
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
+from frontends.tflite_schema import ACTIVATIONS
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.tflite.lowerings.find import DECOMPOSITIONS
-from tosa_convert.frontends.tflite.read import read_tflite
 
 pytestmark = NEEDS_TFLITE
 
@@ -44,95 +43,35 @@ def initial(value: Any, more: Sequence[OperatorRow] = ()) -> Subgraph:
 CALL = OperatorRow("CALL_ONCE", (), (), {"init_subgraph_index": 1})
 
 
-def test_reads_and_writes_keep_their_order_and_calls_their_values(tmp_path: Path) -> None:
-    """`product` needs both reads, of which the second comes after the assignment."""
-    rows = rows_of("x", "before", "sum", "after", "product")
-    operators = [
-        CALL,
-        handle(0, "total"),
-        OperatorRow("READ_VARIABLE", (0,), (2,)),
-        OperatorRow("ADD", (1, 2), (3,)),
-        OperatorRow("ASSIGN_VARIABLE", (0, 3), ()),
-        OperatorRow("READ_VARIABLE", (0,), (4,)),
-        OperatorRow("MUL", (4, 2), (5,)),
-    ]
-    graph = lowered(tmp_path, rows, operators, [1], [5, 2], others=[initial(floats(5, 7))])
-    variables = None
-    total, x = floats(5, 7), floats(1, -2)
-    for _ in range(3):
-        found = tc.run(graph, {"x": x}, variables=variables)
-        variables = found.variables
-        np.testing.assert_array_equal(found.outputs["product"], (total + x) * total)
-        total = total + x
-        np.testing.assert_array_equal(variables["total"], total)
-
-
-def test_a_variable_without_a_value_has_none(tmp_path: Path) -> None:
-    rows = rows_of("x", "y")
-    operators = [
-        handle(0, "last"),
-        OperatorRow("ASSIGN_VARIABLE", (0, 1), ()),
-        OperatorRow("READ_VARIABLE", (0,), (2,)),
-    ]
-    graph = lowered(tmp_path, rows, operators, [1], [2])
-    (variable,) = (row for row in graph.main.tensors.values() if row.variable)
-    assert (variable.variable_name, variable.data) == ("last", None)
-    np.testing.assert_array_equal(tc.run(graph, {"x": floats(3, 4)}).outputs["y"], [3, 4])
-
-
 @pytest.mark.parametrize(
-    ("case", "message"),
+    ("number", "code", "message"),
     [
-        ("computed", "CALL_ONCE .*the subgraph that it calls has NEG"),
-        ("type", "READ_VARIABLE .*holds int64, which TOSA does not have"),
-        ("shape", r"READ_VARIABLE .*holds float32 \[2\], and at first others"),
-        ("handle", "READ_VARIABLE .*has no handle in the main program"),
+        (2, "not-lowered", "the subgraph that it calls assigns no constant"),
+        (3, "unrecognised-input", "the TFLite file has no subgraph 3"),
     ],
 )
-def test_what_is_no_variable_of_tosa_is_refused_by_name(
-    tmp_path: Path, case: str, message: str
+def test_only_constants_are_initial_values(
+    number: int, code: str, message: str, tmp_path: Path
 ) -> None:
-    dtype = "int64" if case == "type" else "float32"
-    rows = rows_of("y", dtype=dtype)
-    value = np.zeros((3,) if case == "shape" else (2,), dtype)
-    more = [OperatorRow("NEG", (1,), (2,))] if case == "computed" else []
-    operators = [CALL, handle(0, "total"), OperatorRow("READ_VARIABLE", (0,), (1,))]
-    inputs = []
-    if case == "handle":
-        del operators[1]
-        inputs = [0]
-    with pytest.raises(tc.TosaConvertError, match=f"(?s){message}") as caught:
-        lowered(tmp_path, rows, operators, inputs, [1], others=[initial(value, more)])
-    assert {finding.code for finding in caught.value.findings} == {"not-lowered"}
-
-
-def test_only_constants_are_initial_values() -> None:
     empty = Subgraph(
         rows_of("c"), [handle(0, "total"), OperatorRow("ASSIGN_VARIABLE", (0, 1), ())], [], []
     )
-    call = replace(CALL, options={"init_subgraph_index": 2})
-    found: list[Any] = []
-    for operator in (CALL, call, replace(CALL, options={"init_subgraph_index": 3})):
-        others = [initial(floats(5, 7)), empty]
-        file = read_tflite(model(rows_of("x"), [operator], [1], [1], others=others))
-        found.append(DECOMPOSITIONS["CALL_ONCE"].find(file, file.operators[0]))
-    assert found[0] is True
-    assert found[1].reason == "the subgraph that it calls assigns no constant"
-    assert found[1].hint.startswith("give it a constant as its initial value")
-    assert found[2] is False
+    call = replace(CALL, options={"init_subgraph_index": number})
+    with pytest.raises(tc.TosaConvertError, match=message) as caught:
+        lowered(tmp_path, rows_of("x"), [call], [1], [1], others=[initial(floats(5, 7)), empty])
+    assert caught.value.code == code
 
 
 def test_parts_of_a_program_with_variables_are_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = rows_of("x", "before", "sum", "y")
-    rows.append(TensorRow("segments", "int32", (2,), np.array([0, 1], np.int32)))
     operators = [
         CALL,
         handle(0, "total"),
         OperatorRow("READ_VARIABLE", (0,), (2,)),
         OperatorRow("ADD", (1, 2), (3,)),
-        OperatorRow("SEGMENT_SUM", (3, 5), (4,)),
+        OperatorRow("ADD", (3, 3), (4,), {"activation": ACTIVATIONS["tanh"]}),
     ]
     path = tmp_path / "m.tflite"
     path.write_bytes(model(rows, operators, [1], [4], others=[initial(floats(5, 7))]))

@@ -48,6 +48,7 @@ DEPTH_TO_SPACE 5 94 block_size:0i
 DEQUANTIZE 6 38
 EMBEDDING_LOOKUP 7 0
 FLOOR 8 0
+HASHTABLE_LOOKUP 10 0
 FULLY_CONNECTED 9 8 activation:0b keep_num_dims:2?
 L2_NORMALIZATION 11 12 activation:0b
 L2_POOL_2D 12 5 padding:0b stride_w:1i stride_h:2i filter_width:3i filter_height:4i activation:5b
@@ -59,6 +60,7 @@ MUL 18 21 activation:0b
 RELU 19 0
 RELU_N1_TO_1 20 0
 RELU6 21 0
+CALL 31 16 subgraph:0I
 RESHAPE 22 17 new_shape:0*
 RESIZE_BILINEAR 23 15 align_corners:2? half_pixel_centers:3?
 RNN 24 7 activation:0b

@@ -15,11 +15,9 @@ from golden.conftest import Builder
 
 import tosa_convert as tc
 from tosa_convert.cli.check import check as check_verb
-from tosa_convert.cli.main import run as run_verb
-from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import write_npy
-from tosa_convert.golden.arrays.npz import Slot, coerce, load_npz, open_npz, read_npy, save_npz
+from tosa_convert.golden.arrays.npz import load_npz, read_npy, save_npz
 from tosa_convert.golden.backends.isolated import Command
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import open_backend
@@ -39,21 +37,6 @@ from tosa_convert.golden.arrays.npz import load_npz, save_npz
 given = load_npz(sys.argv[2])
 save_npz(sys.argv[3], {"y" + name[1:]: given[name] for name in given})
 """
-
-
-@pytest.mark.parametrize("row", DTYPES, ids=str)
-def test_an_array_of_every_type_is_read_back_from_npy_and_npz(row: DType, tmp_path: Path) -> None:
-    array = draw(np.random.default_rng(3), row, (2, 5))
-    slot = Slot("x", "x", row, (2, 5))
-    save_npz(tmp_path / "a.npz", {"x": array})
-    write_npy(tmp_path / "a.npy", array)
-    for found in (
-        load_npz(tmp_path / "a.npz")["x"],
-        open_npz(tmp_path / "a.npz")["x"],
-        read_npy(tmp_path / "a.npy"),
-        np.load(tmp_path / "a.npy"),
-    ):
-        assert coerce(slot, found).tobytes() == array.tobytes()
 
 
 def test_fp8_that_numpy_wrote_is_read(tmp_path: Path) -> None:
@@ -158,15 +141,6 @@ def test_the_printed_command_of_a_case_repeats_the_difference(chain: Graph, tmp_
     ended = CliRunner().invoke(check_verb, words)
     assert ended.exit_code in (0, 1), ended.output
     assert "FAIL" in ended.output
-
-
-@pytest.mark.usefixtures("refmodel")
-def test_a_file_with_its_weights_in_a_folder_runs(chain: Graph, tmp_path: Path) -> None:
-    tc.save(chain, tmp_path / "m.tosa", weights="npy")
-    np.save(tmp_path / "x.npy", X["x"])
-    assert (tmp_path / "m.weights").is_dir()
-    words = [str(tmp_path / "m.tosa"), "-i", f"x={tmp_path / 'x.npy'}"]
-    assert run_verb(verb("run"), words) == 0
 
 
 def test_a_command_that_always_fails_is_not_reduced(chain: Graph, tmp_path: Path) -> None:

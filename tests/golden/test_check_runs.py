@@ -18,7 +18,6 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.backends.runners import open_backend
 from tosa_convert.golden.checking.check import check as check_arrays
-from tosa_convert.golden.running.programs import input_arrays, input_slots, random_inputs
 from tosa_convert.graph import Graph
 from tosa_convert.qualify.suite.run_cases import run_case
 
@@ -47,13 +46,6 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
         return code, said.out + said.err
 
     return run
-
-
-def test_an_array_of_no_input_is_refused_with_the_inputs(check: Check, tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", wrong=X["x"])
-    code, said = check(RIGHT, "-i", str(tmp_path / "a.npz"), "--seeds", "2")
-    assert code == 2
-    assert 'input "wrong": error: there is no such input; the inputs are: "x"' in said
 
 
 @pytest.mark.slow
@@ -147,14 +139,6 @@ def test_what_is_saved_is_a_case_of_suite(check: Check, tmp_path: Path) -> None:
     assert run_case(str(saved), "seed-1").status == "pass"
 
 
-def test_two_backends_are_compared_with_each_other(check: Check, tmp_path: Path) -> None:
-    other = tmp_path / "other.py"
-    other.write_text("def run(model, inputs):\n    return {'y': inputs['x']}\n")
-    assert check(COPY, "--random", "1", "--reference", str(other))[0] == 0
-    code, said = check(RIGHT, "--random", "1", "--reference", str(other))
-    assert (code, "[exact]" in said) == (1, True)
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -178,44 +162,6 @@ def test_options_that_do_not_fit_together_are_refused(
     save_npz(tmp_path / "x.npz", X)
     code, said = check(RIGHT, *arguments)
     assert code == 2, said
-
-
-def test_a_state_under_a_wrong_name_is_missing() -> None:
-    b = builder.Builder()
-    x = b.input("x", "int32", (2,))
-    state = b.variable("state", "int32", (2,), initial=[1, 2])
-    b.write(state, b.add(b.read(state), x))
-    b.output(b.bitwise_not(x), name="y")
-    inputs = {"x": np.array([3, 4], np.int32)}
-    results = {"y": ~inputs["x"]}
-    without = check_arrays(b.graph(), results, inputs)
-    assert without.ok
-    assert without.notes[0].endswith("the backend does not give its state")
-    found = check_arrays(b.graph(), {**results, "variable:stat": inputs["x"]}, inputs)
-    assert (found.ok, found.missing) == (False, ("variable:state",))
-
-
-def test_a_state_that_is_an_input_or_stays_is_exact() -> None:
-    b = builder.Builder()
-    x = b.input("x", "fp32", (2,))
-    b.write(b.variable("written", "fp32", (2,), initial=[1, 2]), x)
-    b.output(b.add(b.read(b.variable("kept", "fp32", (2,), initial=[1, 2])), x), name="y")
-    x1 = np.array([0.3, 0.4], np.float32)
-    kept = np.array([1, 2], np.float32)
-    results = {"y": kept + x1, "variable:written": x1, "variable:kept": kept}
-    assert check_arrays(b.graph(), results, {"x": x1}).ok
-    for name in ("variable:written", "variable:kept"):
-        wrong = {**results, name: results[name] * np.float32(1.00001)}
-        assert not check_arrays(b.graph(), wrong, {"x": x1}).ok
-
-
-def test_a_range_limits_the_inputs_that_its_pattern_names() -> None:
-    graph = unary("ABS")
-    for low, high in ((-5.0, 5.0), (2.0**31 - 2, 2.0**31 - 1), (7.0, 7.0)):
-        array = random_inputs(graph, input_slots(graph), 3, [("*", -1, 1), ("x", low, high)])["x"]
-        assert low <= array.min() <= array.max() <= high
-    with pytest.raises(TosaConvertError, match="no input matches it; they are x"):
-        input_arrays(graph, {}, 1, [("z", 0, 1)])
 
 
 @pytest.mark.parametrize("order", [(RIGHT, COPY), (COPY, RIGHT)])

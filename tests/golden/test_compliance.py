@@ -226,14 +226,6 @@ def test_drawn_elements_have_the_verdict_of_the_official_verifier(
     assert different == []
 
 
-@pytest.mark.parametrize("mode", ["ABS_ERROR", "PRECOMPUTED"])
-def test_a_bound_that_is_not_a_number_allows_nothing(verifier: OfficialVerifier, mode: str) -> None:
-    row = {"mode": mode, "data_type": "FP32", "abs_error_info": {"base_bound": 2.0}}
-    for found in (1.0, 0.5, 0.0, np.nan, np.inf):
-        arrays = np.array([1.0]), np.array([np.nan]), np.array([found], np.float32)
-        assert not agreed(verifier, row, *arrays)
-
-
 @pytest.mark.parametrize("found", [0.0, 0.5, 1e-45, np.nan])
 def test_sigmoid_of_minus_infinity_is_0(verifier: OfficialVerifier, found: float) -> None:
     row = {"mode": "ABS_ERROR", "data_type": "FP32", "abs_error_info": {}}

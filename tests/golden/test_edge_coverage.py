@@ -10,10 +10,10 @@ import pytest
 from tosa_convert import golden
 from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.edges.back_propagation import back_propagate
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.edges.operator_edges import Demand
-from tosa_convert.golden.edges.send_back import send_back
-from tosa_convert.golden.edges.trace import Elements, moved_ids, moves, operands_of
+from tosa_convert.golden.edges.trace import operands_of
 from tosa_convert.golden.edges.values import codes_of, elements_of
 from tosa_convert.graph import Graph
 from tosa_convert.reference.evaluate import Machine, call_of
@@ -134,33 +134,11 @@ def test_what_is_sent_back_gives_what_was_wanted(make: Any, seed: int) -> None:
     place = int(random.integers(results[0].size))
     wanted = results[1].reshape(-1)[place : place + 1]
     demand = Demand.of(np.array([place]), codes_of(wanted, row))
-    ((position, found),) = send_back(block, operator, call, results[0], demand, [0], random)
+    ((position, found),) = back_propagate(block, operator, call, results[0], demand, [0], random)
     assert position == 0
     changed = inputs[0].copy()
     changed.reshape(-1)[found.ids] = elements_of(found.low, block.tensors["x"].dtype)
     assert Machine(graph).run({"x": changed})[name].reshape(-1)[place] == wanted[0]
-
-
-def test_elements_come_from_those_that_were_moved() -> None:
-    b = Builder()
-    x, y = (b.input(name, "fp32", (2, 3)) for name in "xy")
-    b.output(b.concat([x, y], axis=1))
-    block = b.graph().main
-    operator = next(op for op in block.operators if moves(op))
-    arrays = [np.zeros((2, 3), np.float32)] * 2
-    position, ids = moved_ids(block, operator, arrays)
-    assert position.tolist() == [0, 0, 0, 1, 1, 1] * 2
-    assert ids.tolist() == [0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5]
-
-
-def test_undefined_elements_are_found() -> None:
-    b = Builder()
-    x, y = (b.input(name, "int32", (4,)) for name in "xy")
-    b.output(b.add(x, y))
-    block = b.graph().main
-    left, right = np.array([1, 2**31 - 1, -(2**31), 5], np.int32), np.array([1, 1, -1, 5], np.int32)
-    call = call_of(block, block.operators[-1], [left, right], "own")
-    assert Elements(call).undefined().tolist() == [1, 2]
 
 
 def test_coverage_counts_inside_of_loops() -> None:

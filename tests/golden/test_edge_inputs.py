@@ -46,41 +46,6 @@ def unary(kind: str, dtype: DTypeName, *shape: int) -> Graph:
     return b.graph()
 
 
-def test_floating_point_has_every_kind_of_number() -> None:
-    x = golden.edge_inputs(unary("abs", "fp32", 40, 40), 1)["x"]
-    assert np.isnan(x).any()
-    assert np.isposinf(x).any()
-    assert np.isneginf(x).any()
-    assert (x == np.finfo(np.float32).max).any() or (x == np.finfo(np.float32).min).any()
-    assert ((x == 0) & np.signbit(x)).any()
-    assert ((x == 0) & ~np.signbit(x)).any()
-    assert ((x != 0) & (np.abs(x) < np.finfo(np.float32).tiny)).any()
-    assert np.isfinite(x).mean() > 0.9
-
-
-@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
-def test_integers_have_the_limits_of_their_type(dtype: DTypeName) -> None:
-    x = golden.edge_inputs(unary("bitwise_not", dtype, 40, 40), 1)["x"]
-    limits = np.iinfo(dtype)
-    assert {limits.min, limits.max, 0, -1} <= set(x.ravel().tolist())
-
-
-def test_the_same_seed_gives_the_same_inputs() -> None:
-    graph = golden.generate(3, 3)
-    one, same, other = (golden.edge_inputs(graph, seed) for seed in (1, 1, 2))
-    assert [a.tobytes() for a in one.values()] == [a.tobytes() for a in same.values()]
-    assert [a.tobytes() for a in one.values()] != [a.tobytes() for a in other.values()]
-
-
-def test_inputs_that_are_given_stay() -> None:
-    b = Builder()
-    b.output(b.add(b.input("x", "fp32", (4,)), b.input("y", "fp32", (4,))))
-    given = np.arange(4, dtype=np.float32)
-    arrays = golden.edge_inputs(b.graph(), 1, {"y": given})
-    assert list(arrays) == ["x", "y"]
-    assert arrays["y"].tolist() == given.tolist()
-
-
 @pytest.mark.parametrize("kind", ["add", "sub", "intdiv"])
 def test_inputs_move_away_from_results_that_tosa_leaves_open(kind: str) -> None:
     b = Builder()
@@ -90,15 +55,6 @@ def test_inputs_move_away_from_results_that_tosa_leaves_open(kind: str) -> None:
     assert found.repairs
     assert Machine(b.graph()).run(found.arrays)
     assert np.abs(found.arrays["x"].astype(np.int64)).max() > 1 << 16
-
-
-def test_an_output_is_not_nan_alone() -> None:
-    b = Builder()
-    b.output(b.reduce_max(b.input("x", "fp32", (1, 500)), axis=1))
-    found = find_edge_inputs(b.graph(), 1, {})
-    assert "too little of the outputs is a number" in found.repairs[0]
-    (result,) = Machine(b.graph()).run(found.arrays).values()
-    assert np.isfinite(result).all()
 
 
 def test_indices_are_first_and_last() -> None:

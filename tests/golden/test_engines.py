@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden.conftest import MakeBuilder
 from golden.official_cases import X, unary, write_case
 
 import tosa_convert as tc
@@ -48,20 +47,6 @@ def network() -> Graph:
     hidden = b.tanh(b.add(x, b.const(np.full((2, 8), 0.5, np.float32)), name="sum"))
     b.output(b.reduce_sum(hidden, axis=1), name="y")
     return b.graph()
-
-
-@pytest.mark.usefixtures("no_model")
-def test_without_the_reference_model_numpy_runs_programs(network: Graph) -> None:
-    result = golden.run(network, random=1, intermediates="*")
-    assert set(result.outputs) == {"y"}
-    assert "sum" in result.intermediates
-    answer = {**result.outputs, **result.intermediates}
-    assert golden.check(network, result.outputs, random=1).ok
-    assert golden.bisect(network, answer, random=1).ok
-    wrong = {**answer, "sum": answer["sum"] + 1}
-    found = golden.bisect(network, wrong, random=1).first
-    assert found is not None
-    assert "ADD" in found.operators[0][1]
 
 
 @pytest.mark.usefixtures("no_model")
@@ -119,31 +104,6 @@ def test_without_the_reference_model_numpy_judges_official_cases(tmp_path: Path)
     assert "nothing would be compared" in itself.message
 
 
-@pytest.mark.usefixtures("no_model")
-def test_without_the_reference_model_it_can_still_be_asked_for(network: Graph) -> None:
-    options = golden.RunOptions(engine="reference-model")
-    with pytest.raises(TosaConvertError) as caught:
-        golden.run(network, options=options, random=1)
-    assert caught.value.code == "missing-refmodel"
-
-
-def test_the_engine_is_a_keyword_of_run_or_a_field_of_its_options(
-    network: Graph, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_model(*given: object) -> None:
-        raise AssertionError("the reference model was to run")
-
-    monkeypatch.setattr(reference_model_process, "run", no_model)
-    monkeypatch.setattr(reference_model_process, "locate", lambda: Path("model"))
-    expected = golden.run(network, options=NUMPY, random=1).outputs["y"]
-    for options in (golden.RunOptions(), NUMPY):
-        result = golden.run(network, options=options, random=1, engine="numpy", intermediates="*")
-        np.testing.assert_array_equal(result.outputs["y"], expected)
-    with pytest.raises(AssertionError, match="was to run"):
-        golden.run(network, random=1, engine="reference-model")
-    assert golden.run(network, options=NUMPY, random=1, engine="auto").outputs["y"].size
-
-
 @pytest.mark.parametrize(
     ("given", "keyword", "message"),
     [
@@ -158,33 +118,6 @@ def test_two_different_engines_and_unknown_ones_are_refused(
     with pytest.raises(TosaConvertError, match=message) as caught:
         golden.run(network, options=golden.RunOptions(engine=given), random=1, engine=keyword)
     assert caught.value.code == "option-conflict"
-
-
-@pytest.mark.usefixtures("refmodel")
-def test_both_engines_give_the_same_numbers_and_states(builder: MakeBuilder) -> None:
-    graph = golden.generate(seed=1, operators=12, kinds=["ADD", "VARIABLE_READ", "VARIABLE_WRITE"])
-    model = golden.run(graph, random=1)
-    ours = golden.run(graph, options=NUMPY, random=1)
-    assert model.outputs.keys() == ours.outputs.keys()
-    for name, array in model.outputs.items():
-        np.testing.assert_array_equal(array, ours.outputs[name])
-    assert model.variables.keys() == ours.variables.keys()
-    assert model.variables
-    for name, array in model.variables.items():
-        np.testing.assert_array_equal(array, ours.variables[name])
-
-
-@pytest.mark.usefixtures("refmodel")
-def test_numpy_is_a_backend(network: Graph) -> None:
-    result = golden.check(network, "numpy", random=1)
-    assert result.ok
-    assert golden.bisect(network, "numpy", random=1).ok
-
-
-def test_numpy_is_not_compared_with_itself(network: Graph) -> None:
-    for function in (golden.check, golden.bisect):
-        with pytest.raises(TosaConvertError, match="nothing would be compared"):
-            function(network, "numpy", random=1, engine="numpy")
 
 
 def test_numpy_is_no_reference_for_itself(
@@ -278,11 +211,6 @@ def test_a_suite_runs_on_the_engine_that_is_asked_for(
     assert "39" in report["answers"][0]["message"]
 
 
-def test_a_suite_of_models_has_no_engine(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_verb(verb("suite"), ["x", "--frontends", "onnx", "--engine", "numpy"]) == 2
-    assert "--frontends" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_a_suite_compares_the_engines_in_both_directions(tmp_path: Path) -> None:
@@ -320,18 +248,6 @@ def open_slice(*, size: int) -> Graph:
     x = b.input("x", "FP32", (-1, 4))
     b.output(b.slice(x, start=(0, 2), size=(size, 2)), name="y")
     return b.graph()
-
-
-@pytest.mark.parametrize("engine", ["numpy", "reference-model"])
-def test_a_slice_of_all_of_an_unknown_size_runs_once_the_size_is_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
-) -> None:
-    program, answer = tmp_path / "slice.tosa", tmp_path / "y.npz"
-    tc.save(open_slice(size=-1), program)
-    words = ["--random", "0", "--engine", engine, "--input-shape", "x=3x4"]
-    assert run_verb(verb("run"), [str(program), *words, "-o", str(answer)]) == 0
-    assert load_npz(answer)["y"].shape == (3, 2)
-    capsys.readouterr()
 
 
 def test_numpy_names_the_rule_of_what_it_cannot_compute() -> None:

@@ -8,34 +8,14 @@ from golden.conftest import MakeBuilder
 from unit import building
 from unit.building import region, tensor
 
-from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph, Operator, dtype, operator, verify
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.derived import (
-    computed_tensors,
     extract,
-    extract_from,
     extract_region,
-    last_uses,
     needed_operators,
-    touches_variables,
-    unrun_regions,
 )
-from tosa_convert.graph.versions import V1_0
-
-
-def kinds(graph: Graph) -> list[str]:
-    return [op.spec.name for op in graph.main.operators]
-
-
-def test_an_extracted_graph_has_only_what_its_outputs_need(chain: Graph) -> None:
-    part = extract(chain, ["a"])
-    assert kinds(part) == ["ABS"]
-    assert part.main.inputs == ["x"]
-    assert set(part.main.tensors) == {"x", "a"}
-    assert verify(part) == []
-    assert part.main.operators[0].location == 'loc("a")'
 
 
 def test_a_name_that_only_locations_have_is_refused_with_the_last_value_there(chain: Graph) -> None:
@@ -45,33 +25,6 @@ def test_a_name_that_only_locations_have_is_refused_with_the_last_value_there(ch
     hint = f'values of the location "the süm", the last is "{last}"'
     with pytest.raises(TosaConvertError, match=hint):
         extract(chain, ["the süm"])
-
-
-def test_a_tensor_that_becomes_an_input_is_not_computed(chain: Graph) -> None:
-    part = extract(chain, ["c"], ["b"])
-    assert kinds(part) == ["SUB"]
-    assert part.main.inputs == ["x", "b"]
-    assert verify(part) == []
-    one = extract(chain, ["b"], ["a"])
-    assert kinds(one) == ["CONST", "ADD"]
-    assert one.main.inputs == ["a"]
-    # In the order of the program, the original inputs first.
-    assert extract(chain, ["c"], ["b", "x"]).main.inputs == ["x", "b"]
-
-
-def test_extraction_does_not_change_the_graph(chain: Graph) -> None:
-    before = (list(chain.main.inputs), kinds(chain), list(chain.main.tensors))
-    extract(chain, ["a"])
-    assert before == (list(chain.main.inputs), kinds(chain), list(chain.main.tensors))
-
-
-def test_an_unknown_name_is_refused_with_a_suggestion(builder: MakeBuilder) -> None:
-    b = builder()
-    b.input("image", "INT32", (1,))
-    b.op("ABS", ["image"], "logits", "INT32", (1,))
-    with pytest.raises(TosaConvertError, match='did you mean "logits"') as caught:
-        extract(b.graph("logits"), ["logit"])
-    assert caught.value.code == "undefined-name"
 
 
 def test_an_input_that_no_output_depends_on_is_refused(chain: Graph) -> None:
@@ -100,21 +53,6 @@ def test_a_variable_cannot_be_an_input(builder: MakeBuilder) -> None:
     b.op("VARIABLE_READ", ["v"], "now", "INT32", (1,))
     with pytest.raises(TosaConvertError, match='"v" is a variable'):
         extract(b.graph("now"), ["now"], ["v"])
-
-
-def test_a_variable_read_keeps_the_write_before_it(builder: MakeBuilder) -> None:
-    b = builder()
-    b.input("x", "INT32", (1,))
-    data = constant_of(np.array([5]), dtype("INT32"))
-    b.tensor("v", "INT32", (1,), data=data, variable=True)
-    b.block.operators.append(Operator(operator("VARIABLE_WRITE"), ("x",), ("v",)))
-    b.op("VARIABLE_READ", ["v"], "now", "INT32", (1,))
-    b.op("ABS", ["x"], "other", "INT32", (1,))
-    graph = b.graph("now", "other")
-    part = extract(graph, ["now"])
-    assert kinds(part) == ["VARIABLE_WRITE", "VARIABLE_READ"]
-    assert verify(part) == []
-    assert kinds(extract(graph, ["other"])) == ["ABS"]
 
 
 def writing_branches() -> Graph:
@@ -177,35 +115,6 @@ def test_a_region_that_writes_a_variable_is_kept_for_what_sees_it(
     assert states == (set() if output == "e" else {"v", "w"})
 
 
-def test_only_operators_that_run_a_write_or_a_read_touch_variables() -> None:
-    made = writing_branches()
-    found = [touches_variables(made, row) for row in made.main.operators]
-    assert found == [False, True, False, False, True, False, False, False]
-
-
-def test_regions_that_only_others_of_their_kind_run_are_not_run() -> None:
-    assert [row.name for row in unrun_regions(writing_branches())] == ["lost", "more"]
-    assert unrun_regions(Graph(V1_0)) == []
-
-
-def test_constants_are_not_among_the_computed_tensors(chain: Graph) -> None:
-    assert computed_tensors(chain) == [(1, "a"), (2, "b"), (3, "c")]
-
-
-@pytest.mark.usefixtures("refmodel")
-def test_an_extracted_graph_computes_the_same_values(chain: Graph) -> None:
-    x = np.array([3, -4, 0, 7], np.int32)
-    b = golden.run(extract(chain, ["b"]), {"x": x}).outputs["b"]
-    rest = golden.run(extract(chain, ["c"], ["b"]), {"x": x, "b": b}).outputs["c"]
-    assert rest.tolist() == golden.run(chain, {"x": x}).outputs["c"].tolist()
-
-
-def test_only_available_tensors_that_are_needed_become_inputs(chain: Graph) -> None:
-    part = extract_from(chain, ["c"], ["a", "b", "no such tensor"])
-    assert part.main.inputs == ["x", "b"]
-    assert kinds(part) == ["SUB"]
-
-
 def test_a_region_becomes_a_graph_with_the_regions_it_runs(builder: MakeBuilder) -> None:
     from golden.test_regions import region
 
@@ -226,19 +135,6 @@ def test_a_region_becomes_a_graph_with_the_regions_it_runs(builder: MakeBuilder)
     assert graph.regions[1].blocks[0].name == "middle"
     with pytest.raises(TosaConvertError, match="does not have this region"):
         extract_region(graph, "nowhere")
-
-
-def test_a_tensor_is_live_while_a_shape_made_from_it_is_live(builder: MakeBuilder) -> None:
-    from tosa_convert.graph import ShapeValue
-
-    b = builder()
-    b.input("x", "INT32", (4,))
-    b.op("ABS", ["x"], "a", "INT32", (4,))
-    b.block.shapes["s"] = ShapeValue("s", 1)
-    b.block.operators.append(Operator(operator("DIM"), ("a",), ("s",), {"axis": 0}))
-    b.op("ABS", ["x"], "b", "INT32", (4,))
-    b.op("RESHAPE", ["b", "s"], "c", "INT32", (4,))
-    assert last_uses(b.block) == {"x": 2, "a": 3, "b": 3, "s": 3}
 
 
 def split(builder: MakeBuilder) -> Graph:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -303,43 +302,6 @@ def test_an_answer_of_a_reduction_counts_only_for_the_command_as_it_was(
 
 
 # -- fingerprints
-
-
-def test_a_fingerprint_is_of_the_content_and_not_of_the_time_or_size(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(b"one")
-    status, before = path.stat(), process.of_file(path)
-    path.write_bytes(b"two")
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert process.of_file(path) != before
-    path.write_bytes(b"one")
-    assert process.of_file(path) == before
-
-
-def test_a_python_file_brings_what_it_imports_and_names(tmp_path: Path) -> None:
-    def write(name: str, text: str = "") -> None:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-
-    write("a.py", "import numpy, b.c\nfrom d import thing\nTABLE = 'tables/t.npy'\n")
-    write("b/__init__.py", "from . import e\nfrom .f import *\n")
-    for name in ("b/c.py", "b/e.py", "b/f.py", "b/unused.py", "d.py", "tables/t.npy", "z.py"):
-        write(name)
-    found = {str(path.relative_to(tmp_path)) for path in process.files_of_python(tmp_path / "a.py")}
-    assert found == {"a.py", "b/__init__.py", "b/c.py", "b/e.py", "b/f.py", "d.py", "tables/t.npy"}
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="programs of POSIX")
-def test_a_command_brings_its_program_and_the_files_that_its_words_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    for name in ("sim", "chip.cfg", "x.py"):
-        (tmp_path / name).write_text("#!/bin/sh\n")
-        (tmp_path / name).chmod(0o755)
-    found = process.of_command("sim --config=chip.cfg x.py {model} absent")
-    assert {Path(path).name for path in found} == {"sim", "chip.cfg", "x.py"}
 
 
 def test_a_program_of_another_python_is_known_by_its_packages(tmp_path: Path) -> None:

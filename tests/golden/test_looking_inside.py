@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import weakref
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +22,7 @@ from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.cli.messages import RunProgress, StageDisplay
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.running import intermediates, reference_model_process, run_graph
-from tosa_convert.golden.running.run_options import estimate_seconds
+from tosa_convert.golden.running import reference_model_process
 from tosa_convert.graph import Graph
 
 pytestmark = pytest.mark.usefixtures("refmodel")
@@ -43,27 +41,6 @@ def chain(length: int, size: int = 4) -> Graph:
     return b.graph()
 
 
-def test_a_step_has_its_operator_with_operands_and_results() -> None:
-    x = np.arange(4, dtype=np.float32)
-    first, second = golden.steps(chain(2), {"x": x})
-    assert (first.operator.spec.name, first.inside.path) == ("ADD", "")
-    assert set(first.operands) == {"x", first.operator.inputs[1]}
-    assert np.array_equal(first.operands["x"], x)
-    assert np.array_equal(second.operands["t0"], first.results["t0"])
-    assert np.array_equal(second.results["t1"], x + 2)
-    assert "ADD" in second.where
-
-
-def test_steps_go_through_the_regions_that_run() -> None:
-    found = [
-        (step.inside.prefix, step.operator.spec.name)
-        for step in golden.steps(loop(turns=1), {"x": X})
-    ]
-    turn = [("n/body[0]/", kind) for kind in ("ADD", "ADD", "MAXIMUM", "REVERSE")]
-    conditions = [(f"n/cond[{k}]/", "GREATER") for k in (0, 1)]
-    assert found == [("", "ABS"), conditions[0], *turn, conditions[1], ("", "WHILE_LOOP")]
-
-
 def test_steps_are_those_of_numpy() -> None:
     with pytest.raises(TosaConvertError, match="does not stop at operators"):
         next(golden.steps(chain(1), options=MODEL, random=1))
@@ -73,33 +50,6 @@ def test_the_time_between_steps_is_not_that_of_the_run() -> None:
     options = golden.RunOptions(engine="numpy", timeout=0.3)
     for _ in golden.steps(chain(3), options=options, random=1):
         time.sleep(0.15)
-
-
-def test_numpy_gives_one_tensor_after_another_and_drops_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intermediates, "batches", None)  # those are for the reference model
-    references = []
-    tensors = golden.iterate_tensors(chain(6), {"x": np.zeros(4, np.float32)}, options=NUMPY)
-    for tensor in tensors:
-        references.append(weakref.ref(tensor.arrays[tensor.name]))
-        del tensor
-        # One is the operand of the next operator, and one its result.
-        assert sum(reference() is not None for reference in references) <= 2
-    assert len(references) == 6
-
-
-def test_numpy_stops_after_the_last_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    compute = run_graph.compute_steps
-
-    def counted(*given: object) -> object:
-        for step in compute(*given):  # type: ignore[arg-type]
-            seen.extend(step.results)
-            yield step
-
-    monkeypatch.setattr(intermediates, "compute_steps", counted)
-    (tensor,) = golden.iterate_tensors(chain(6), {"x": np.zeros(4, np.float32)}, ["t1"], NUMPY)
-    assert tensor.name == "t1"
-    assert "t2" not in seen
 
 
 @pytest.mark.slow
@@ -227,14 +177,6 @@ def test_a_converter_has_a_line_that_is_gone_at_its_end(monkeypatch: pytest.Monk
     first, second = "m.pt2: torch-mlir lowers it, 12 s", "m.pt2: it is written, 12 s"
     lines = screen.getvalue().split("\r")
     assert lines == ["", first, second.ljust(len(first)), " " * len(second), ""]
-
-
-def test_the_estimate_counts_every_kind_of_work() -> None:
-    b = Builder("main")
-    b.output(b.matmul(b.input("x", "FP32", (1, 64, 64)), b.input("y", "FP32", (1, 64, 64))))
-    assert estimate_seconds(b.graph()) == pytest.approx(64**3 / 3.5e8)
-    assert estimate_seconds(chain(10, 1000)) == pytest.approx(10 * 1000 / 2.5e7)
-    assert estimate_seconds(loop()) == pytest.approx((3 * 6 + 6 + 3 + 1) / 2.5e7, rel=0.2)
 
 
 #: The first MATMUL is that of the run for the outputs; the second takes minutes in one call of numpy.

@@ -15,7 +15,6 @@ from golden.official_cases import X, make_suite
 import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
-from tosa_convert.qualify.suite.engine import _spread
 from tosa_convert.qualify.suite.html_table import backend_page, html_report
 from tosa_convert.qualify.suite.journal import Answer, Status
 from tosa_convert.qualify.suite.qualification import Qualification
@@ -277,17 +276,6 @@ def test_only_cases_that_run_count_towards_the_most(
     names = [row["case"] for row in json.loads((tmp_path / "r.json").read_text())["answers"]]
     assert len(names) == 3
     assert all(name.startswith("int/") for name in names)
-
-
-@pytest.mark.parametrize("count", [1, 2, 5, 8, 100])
-def test_every_beginning_of_the_order_is_spread(count: int) -> None:
-    names = [f"{number:03}" for number in range(count)]
-    order = list(_spread(names))
-    assert sorted(order) == names
-    for some in range(1, count):
-        chosen = sorted(int(name) for name in order[:some])
-        gaps = np.diff([-1, *chosen, count])
-        assert max(gaps) <= 4 * count / some + 1
 
 
 @pytest.mark.parametrize(

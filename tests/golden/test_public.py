@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import builtins
 import inspect
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import numpy as np
 import pytest
 
-import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.cli.main import run as run_verb
-from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running import programs
-from tosa_convert.graph import Graph
 from tosa_convert.io.keywords import ReadKeywords
 from tosa_convert.io.options import ReadOptions
 
@@ -81,58 +76,6 @@ print([name for name in sys.modules if name == "numpy" or name.startswith("tosa_
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nothing"):
         golden.nothing  # noqa: B018
-
-
-@pytest.mark.usefixtures("refmodel")
-def test_a_program_is_read_in_every_format(chain: Graph, tmp_path: Path) -> None:
-    tc.save(chain, tmp_path / "m.tosa")
-    tc.save(chain, tmp_path / "m.json")
-    data = (tmp_path / "m.tosa").read_bytes()
-    expected = golden.run(chain, {"x": X}).outputs["c"]
-    for program in (tmp_path / "m.tosa", str(tmp_path / "m.json"), data, memoryview(data)):
-        assert np.array_equal(golden.run(program, {"x": X}).outputs["c"], expected)
-        assert golden.check(program, {"c": expected}, {"x": X}).ok
-        assert golden.bisect(program, {"c": expected}, {"x": X}).ok
-
-
-@pytest.mark.usefixtures("refmodel")
-def test_arrays_and_strings_are_backends(chain: Graph, tmp_path: Path) -> None:
-    right = golden.run(chain, random=3).outputs
-    assert golden.check(chain, right, random=3).ok
-    assert not golden.check(chain, {"c": right["c"] + 1}, random=3).ok
-    tc.save(chain, tmp_path / "other.tosa")
-    assert golden.check(chain, str(tmp_path / "other.tosa"), random=3).ok
-    assert golden.bisect(chain, str(tmp_path / "other.tosa"), random=3).ok
-
-
-@pytest.mark.usefixtures("refmodel")
-def test_the_verb_run_reads_a_file_once(
-    chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tc.save(chain, tmp_path / "m.tosa")
-    opened = []
-    real: Any = builtins.open
-
-    def count(path: object, *arguments: object, **options: object) -> object:
-        opened.append(str(path))
-        return real(path, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "open", count)
-    assert run_verb(verb("run"), [str(tmp_path / "m.tosa"), "--random", "1"]) == 0
-    assert opened.count(str(tmp_path / "m.tosa")) == 1
-
-
-@pytest.mark.usefixtures("refmodel")
-def test_a_flatbuffer_runs_unchanged_and_other_formats_are_converted(
-    chain: Graph, tmp_path: Path
-) -> None:
-    tc.save(chain, tmp_path / "m.tosa")
-    tc.save(chain, tmp_path / "m.json")
-    path = tmp_path / "m.tosa"
-    assert programs.load_program(path).flatbuffer == path
-    assert programs.load_program(path.read_bytes()).flatbuffer is None
-    assert programs.load_program(tmp_path / "m.json").flatbuffer is None
-    assert programs.load_program(chain).flatbuffer is None
 
 
 @pytest.mark.usefixtures("refmodel")

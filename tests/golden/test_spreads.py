@@ -12,7 +12,6 @@ from tosa_convert.golden.accuracy.criteria import Spread
 from tosa_convert.golden.accuracy.spreads import (
     _outweighing,
     _with_neighbours,
-    merged,
     spread_of,
     spread_of_scales,
 )
@@ -27,32 +26,6 @@ def block_of(kind: str, shape: tuple[int, ...], maker: str = "EXP") -> Block:
     block.tensors = {name: Tensor(name, dtype(kind), shape) for name in "xt"}
     block.operators.append(Operator(operator(maker), ("x",), ("t",), {}))
     return block
-
-
-def near(line: Any) -> float:
-    """Return the mean, but at most 16 times the lower quartile of what is not zero."""
-    above = sorted(value for value in line if value > 0)
-    quartile = above[len(above) // 4] if above else INF
-    return float(min(sum(line) / len(line), 16 * quartile))
-
-
-@pytest.mark.parametrize("shape", [(1,), (4,), (9,), (2, 3, 4), (5, 9), (9, 5), (1, 12)])
-@pytest.mark.parametrize("zeros", [0.0, 0.4, 0.9])
-def test_squares_are_moved_towards_those_of_their_row_or_channel(
-    shape: tuple[int, ...], zeros: float
-) -> None:
-    draw = np.random.default_rng(len(shape) + int(10 * zeros))
-    for _ in range(10):
-        squares = 10.0 ** draw.uniform(-6, 2, shape)
-        squares[draw.random(shape) < zeros] = 0.0
-        table = squares.reshape(-1, shape[-1])
-        expected = np.empty(table.shape)
-        for row, column in np.ndindex(*table.shape):
-            goal = near(table[row])
-            if len(table) > 1:
-                goal = min(goal, near(table[:, column]))
-            expected[row, column] = table[row, column] * 0.75 + goal * 0.25
-        np.testing.assert_allclose(_with_neighbours(squares), expected.reshape(shape), rtol=1e-12)
 
 
 def test_a_single_number_has_no_neighbours() -> None:
@@ -104,38 +77,6 @@ def test_the_spread_is_the_root_of_the_mean_square_of_the_errors() -> None:
     assert found.sigma.tolist() == pytest.approx(math.sqrt(0.5))
 
 
-@pytest.mark.parametrize(
-    ("runs", "sigma", "kinds"),
-    [
-        ((1.0, INF, 1.5), 0.5, 2),
-        ((1.0, -INF, NAN), INF, 4 | 8),
-        ((1.0, NAN, 0.5, 1.5), 0.5, 8),
-        ((INF, INF, INF), 0.0, 0),
-        ((INF, 5.0, INF), 0.0, 1),
-        ((NAN, NAN, 1.0), 0.0, 1),
-    ],
-)
-def test_numbers_that_are_not_finite_have_kinds(
-    runs: tuple[float, ...], sigma: float, kinds: int
-) -> None:
-    found = spread([np.array(value) for value in runs])
-    assert found.sigma is not None
-    assert found.kinds is not None
-    assert (found.sigma.tolist(), int(found.kinds)) == (pytest.approx(sigma), kinds)
-
-
-def test_what_overflows_says_nothing_about_its_neighbours() -> None:
-    exact = np.array([1.0, 1.0, 1.0, 70000.0])
-    other = exact + np.array([0.0, 0.0, 0.0, 100.0])
-    found = spread([exact, other], "FP16")
-    assert found.sigma is not None
-    assert found.sigma.tolist() == [0.0, 0.0, 0.0, 100.0]
-    inside = np.array([1.0, 1.0, 1.0, 60000.0])
-    found = spread([inside, inside + np.array([0.0, 0.0, 0.0, 100.0])], "FP16")
-    assert found.sigma is not None
-    assert found.sigma.tolist() == pytest.approx([25.0, 25.0, 25.0, math.sqrt(8125)])
-
-
 def test_an_error_counts_no_more_than_the_largest_number() -> None:
     exact, most = np.ones(4), 65504.0
     found = spread([exact, exact + np.array([1e6, 0.0, 0.0, 0.0])], "FP16")
@@ -144,42 +85,6 @@ def test_an_error_counts_no_more_than_the_largest_number() -> None:
     found = spread([exact, exact + np.array([most, 0.0, 0.0, 0.0])], "FP16")
     assert found.sigma is not None
     assert found.sigma.tolist() == pytest.approx([most * 0.8125**0.5, *[most / 4] * 3])
-
-
-@pytest.mark.parametrize("maker", ["EXP", "ADD", "MUL", "SUB", "NEGATE"])
-def test_where_no_run_of_a_sum_differs_there_is_no_error(maker: str) -> None:
-    exact = np.ones(4)
-    found = spread([exact, exact + np.array([0.0, 1.0, 1.0, 1.0])], maker=maker)
-    assert found.sigma is not None
-    assert (found.sigma[0] == 0) is np.bool_(maker != "EXP")
-    found = spread(
-        [exact, exact + np.array([0.0, 1.0, 1.0, 1.0])],
-        reached=np.array([False, True, False, True]),
-    )
-    assert found.sigma is not None
-    # What no error reaches has none, unless a run shows one.
-    assert (found.sigma == 0).tolist() == [True, False, False, False]
-
-
-def test_a_known_spread_comes_before_that_of_the_runs() -> None:
-    exact = np.ones(3)
-    known = np.full(3, 7.0)
-    runs = [exact, exact + 1, np.array([2.0, INF, INF])]
-    found = spread(runs, known=known)
-    assert found.sigma is not None
-    assert found.sigma[0] == 7.0
-    assert found.sigma[1] == found.sigma[2] != 7.0
-    found = spread(runs[:2], known=known)
-    assert found.sigma is not None
-    assert found.sigma.tolist() == [7.0] * 3
-
-
-def test_integers_have_the_least_and_the_greatest_value() -> None:
-    found = spread([np.array([1, 5]), np.array([0, 5]), np.array([3, 4])], "INT32")
-    assert found.sigma is None
-    assert found.low is not None
-    assert found.high is not None
-    assert (found.low.tolist(), found.high.tolist()) == ([0, 4], [3, 5])
 
 
 def test_scales_have_the_least_and_the_greatest_one() -> None:
@@ -191,40 +96,3 @@ def test_scales_have_the_least_and_the_greatest_one() -> None:
     assert (found.exact.tolist(), found.low.tolist(), found.high.tolist()) == (
         *([[1.0]], [[0.5]], [[2.0]]),
     )
-
-
-def test_measurements_are_merged_by_the_mean_of_their_squares() -> None:
-    exact = np.ones(4)
-    sigmas = [(3.0, 1.0, INF, INF), (4.0, 1.0, 2.0, INF)]
-    found = merged([Spread(exact, sigma=np.array(sigma)) for sigma in sigmas])
-    assert found.sigma is not None
-    assert found.sigma.tolist() == [pytest.approx(math.sqrt(12.5)), 1.0, 2.0, INF]
-    assert found.kinds is None
-    assert found.alone is not None
-    # 12.5 is more than 1 + 4, and 4 is more than 1.
-    assert found.alone.tolist() == [True, True, True, False]
-    # Of one large spread among many small ones some share counts.
-    many = [Spread(exact, sigma=np.full(4, value)) for value in (1.0, *[1e-6] * 99)]
-    large = merged(many).sigma
-    assert large is not None
-    assert large.tolist() == [0.4715] * 4
-    kinds = [np.full(4, value, np.uint8) for value in (2, 8)]
-    both = merged([Spread(exact, sigma=exact, kinds=value) for value in (None, *kinds)]).kinds
-    assert both is not None
-    assert both.tolist() == [10] * 4
-
-
-def test_merged_integers_may_be_what_any_measurement_gave() -> None:
-    exact = np.array([5])
-    rows = [(4, 5, [True, False]), (5, 9, [False, False]), (3, 5, [False, True])]
-    spreads = [
-        Spread(exact, low=np.array([low]), high=np.array([high]), possible=np.array([flags]))
-        for low, high, flags in rows
-    ]
-    found = merged(spreads)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.possible is not None
-    assert (found.low.tolist(), found.high.tolist()) == ([3], [9])
-    assert found.possible.tolist() == [[True, True]]
-    assert merged([Spread(exact, low=exact, high=exact)] * 2).possible is None

@@ -52,11 +52,6 @@ def program(inputs: str, outputs: str, locations: str = "", dtype: DTypeName = "
     return graph
 
 
-def test_equal_names_count_in_any_order(path: str) -> None:
-    pairs = pair_with_tflite(program("c b a", "floor abs"), path)
-    assert (pairs.inputs, pairs.outputs, pairs.notes) == (("a", "b", "c"), (5, 3), ())
-
-
 def test_an_output_may_be_a_tensor_between_operators(path: str) -> None:
     pairs = pair_with_tflite(program("a b c", "neg"), path)
     assert (pairs.outputs, pairs.notes) == ((2,), ())
@@ -98,16 +93,6 @@ def test_another_model_is_refused(path: str, graph: Graph, message: str) -> None
     with pytest.raises(tc.TosaConvertError, match="option-conflict") as error:
         pair_with_tflite(graph, path)
     assert message in error.value.findings[0].message
-
-
-def test_a_signature_names_inputs_and_outputs(tmp_path: Path) -> None:
-    file = tmp_path / "m.tflite"
-    names = (["first", "second", "third"], ["one", "two"])
-    file.write_bytes(model(ROWS, OPERATORS, [0, 1, 4], [3, 5], signature=names))
-    graph = program("second first cc", "two one", "x x").main
-    assert graph.inputs == ["second", "first", "cc"]
-    pairs = pair_with_tflite(program("second first c", "floor one"), str(file))
-    assert (pairs.inputs, pairs.outputs, pairs.notes) == (("first", "second", "c"), (5, 3), ())
 
 
 @pytest.mark.parametrize("name", ["nosuch.tflite", "text.tflite"])

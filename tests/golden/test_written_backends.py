@@ -9,14 +9,12 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-import ml_dtypes
-import numpy as np
 import pytest
 from golden.official_cases import X, make_suite, unary, write_case
 from golden.test_backend_files import copies
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.backends.runners import Record, open_backend
+from tosa_convert.golden.backends.runners import open_backend
 from tosa_convert.golden.checking.check import check
 from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
@@ -82,33 +80,6 @@ def test_every_type_goes_through_a_python_file(tmp_path: Path) -> None:
     )
     names = ("BOOL", "INT8", "INT16", "INT32", "FP32", "FP16", "BF16", "FP8E4M3", "FP8E5M2")
     graph, given = copies([row for row in DTYPES if row.name in names])
-    assert check(graph, str(tmp_path / "b.py"), given).ok
-
-
-def test_a_python_file_sees_the_types_of_ml_dtypes(tmp_path: Path) -> None:
-    (tmp_path / "b.py").write_text(
-        "import ml_dtypes\n\n\ndef run(model, inputs):\n"
-        "    return {'y0': inputs['x0'] * ml_dtypes.bfloat16(2)}\n"
-    )
-    graph, given = copies([row for row in DTYPES if row.name == "BF16"])
-    backend = open_backend(str(tmp_path / "b.py"), graph, given)
-    assert not isinstance(backend, Record)
-    (tmp_path / "work").mkdir()
-    found = backend.compute(graph, ["y0"], given, [], tmp_path / "work")["y0"]
-    assert found.dtype == ml_dtypes.bfloat16
-    assert np.array_equal(found, given["x0"] * ml_dtypes.bfloat16(2))
-
-
-@pytest.mark.usefixtures("refmodel")
-def test_dataclasses_of_a_python_file_find_its_names(tmp_path: Path) -> None:
-    """Python and flax look at annotations that are text, and ask for the file's module by its name."""
-    (tmp_path / "b.py").write_text(
-        "from __future__ import annotations\n\nfrom dataclasses import dataclass\n\n\n"
-        "@dataclass\nclass Row:\n    array: object\n\n\n"
-        "def run(model, inputs):\n"
-        "    return {'y' + name[1:]: Row(array).array for name, array in inputs.items()}\n"
-    )
-    graph, given = copies([row for row in DTYPES if row.name == "FP32"])
     assert check(graph, str(tmp_path / "b.py"), given).ok
 
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-import pytest
-from unit.building import branching, counting, example, graph, op, shape, tensor
+from unit.building import counting, example, graph, op, shape
 
 import tosa_convert as tc
-from tosa_convert.graph import Graph
-from tosa_convert.graph.versions import V1_0
 from tosa_convert.rules.amounts import Amount
 from tosa_convert.views.inspection.summary import OperatorSummary, TypeSummary, ValueSummary
 
@@ -31,60 +26,8 @@ def test_a_summary_has_the_counts_of_a_small_program() -> None:
     assert found.needs.profiles == ("PRO-FP",)
 
 
-def test_a_summary_does_not_change_with_the_graph() -> None:
-    made = example()
-    found = tc.summarize(made)
-    made.main.operators.clear()
-    assert found.operator_count == 5
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        found.constants = 0  # type: ignore[misc]
-
-
-def test_operators_with_the_most_work_come_first() -> None:
-    values = [
-        tensor("a", shape=(1, 2, 3)),
-        tensor("b", shape=(1, 3, 4)),
-        tensor("y", shape=(1, 2, 4)),
-    ]
-    values.append(tensor("z", "FP32", (1,), bytes(4)))
-    made = graph(
-        "a b",
-        "y",
-        values,
-        [
-            op("CONST", "", "z"),
-            op("ABS", "a", "a"),
-            op("ABS", "a", "a"),
-            op("MATMUL", "a b z z", "y"),
-        ],
-    )
-    found = tc.summarize(made)
-    assert [(row.name, row.count, row.work) for row in found.operators] == [
-        ("MATMUL", 1, Amount(24)),
-        ("ABS", 2, None),
-        ("CONST", 1, None),
-    ]
-    assert found.work == Amount(24)
-
-
-def test_every_region_is_counted_once() -> None:
-    found = tc.summarize(branching())
-    assert [(row.name, row.operators) for row in found.regions] == [
-        ("main", 1),
-        ("then", 1),
-        ("else", 0),
-    ]
-    assert found.operator_count == 2
-    assert found.regions[1].inputs == (ValueSummary("a", "FP32", (2, 3)),)
-
-
 def test_variables_are_listed_by_their_symbols() -> None:
     assert tc.summarize(counting()).variables == (ValueSummary("counter", "INT32", (1,)),)
-
-
-def test_operators_whose_work_is_unknown_are_named() -> None:
-    made = graph("x", "y", [tensor("x"), tensor("y")], [op("CUSTOM", "x", "y")])
-    assert tc.summarize(made).not_counted == (("CUSTOM", "what it computes is not known"),)
 
 
 def test_what_is_wrong_is_found_and_the_rest_is_summarized() -> None:
@@ -97,12 +40,6 @@ def test_what_is_wrong_is_found_and_the_rest_is_summarized() -> None:
     assert found.needs is None
     assert found.without_data == 1
     assert found.operator_count == 6
-
-
-def test_a_graph_without_regions_is_no_crash() -> None:
-    found = tc.summarize(Graph(V1_0))
-    assert (found.inputs, found.regions, found.constants) == ((), (), 0)
-    assert found.findings
 
 
 def test_a_shape_as_an_input_is_shown_with_its_rank() -> None:

@@ -199,7 +199,7 @@ HAND_MADE: dict[str, Callable[[], Graph]] = {
     "nothing": lambda: graph("", "", [], []),
     "no regions": lambda: Graph(V1_1_DRAFT),
     "every operator": lambda: graph(
-        "", "", [], [row for spec in OPERATORS for row in operators_of(spec)]
+        "", "", [], [row for spec in OPERATORS if spec.is_in_tools for row in operators_of(spec)]
     ),
 }
 

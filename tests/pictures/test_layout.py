@@ -52,16 +52,6 @@ def test_boxes_do_not_overlap_and_lines_connect_them(seed: int) -> None:
         assert len(points) >= 2
 
 
-def test_each_value_between_two_items_has_a_line() -> None:
-    diagram = build_diagram(network(100), "none")
-    (rows,) = lay_out(diagram)
-    ends = {
-        (rows.places[route.path[0]].item, rows.places[route.path[-1]].item) for route in rows.routes
-    }
-    users = {(v.producer, user) for v in diagram.values for user in v.users}
-    assert ends == users
-
-
 def test_the_longest_chain_is_straight() -> None:
     diagram = build_diagram(network(400), "none")
     placed = place(diagram, lay_out(diagram))
@@ -86,22 +76,6 @@ def test_a_value_that_every_operator_uses_is_not_a_million_bends() -> None:
     assert len(found.places) < 20_000
     assert any(route.is_cut for route in found.routes)
     assert not all(route.is_cut for route in found.routes)
-
-
-def test_many_unconnected_parts_are_laid_out() -> None:
-    names = [f"t{number}" for number in range(3000)]
-    made = graph(" ".join(names), " ".join(names), [tensor(name) for name in names], [])
-    (found,) = lay_out(build_diagram(made, "none"))
-    assert len(found.places) == 6000
-
-
-def test_the_regions_of_an_operator_are_in_their_order() -> None:
-    diagram = build_diagram(branching(), "auto")
-    boxes = place(diagram, lay_out(diagram)).boxes
-    then, other = diagram.groups[1].items
-    assert diagram.groups[~then].label == "then: then"
-    assert boxes[then].x < boxes[other].x
-    assert boxes[then].y == boxes[other].y
 
 
 def test_control_flow_and_a_program_without_operators_are_laid_out() -> None:

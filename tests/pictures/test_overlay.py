@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +13,7 @@ from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.qualify.suite.journal import Answer
 from tosa_convert.views.pictures.diagram import build_diagram
-from tosa_convert.views.pictures.errors_overlay import Overlay, overlay, read_result
+from tosa_convert.views.pictures.errors_overlay import Overlay, overlay
 from tosa_convert.views.pictures.static_formats import error_color
 
 
@@ -35,15 +32,6 @@ def compared(**found: float) -> golden.Comparison:
         {name: np.array([1], np.float32) for name in found},
         {name: np.array([value], np.float32) for name, value in found.items()},
     )
-
-
-def test_a_comparison_colours_the_operators_that_compute_its_tensors() -> None:
-    found = of_example(compared(y=1, s=1.5, m=1.000001).to_dict())
-    assert rows(found) == [("ADD", False), ("REDUCE_SUM", True), ("RESHAPE", True)]
-    sizes = [row.size for row in found.rows]
-    assert sizes[0] > 1 > sizes[1] > sizes[2] == 0 or sizes[1] == sizes[2] == 0
-    assert "1 of 1 elements differ" in found.rows[0].text
-    assert "all 1 elements within the rule" in found.rows[1].text
 
 
 def test_of_several_runs_the_worst_counts() -> None:
@@ -180,32 +168,3 @@ def test_what_is_not_a_result_is_refused(result: Any) -> None:
     ) as info:
         of_example(result)
     assert info.value.findings[0].code == "file-error"
-
-
-def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
-    for text in ("{", "[" * 100_000, "\udcff"):
-        path.write_text(text, encoding="utf-8", errors="surrogateescape")
-        with pytest.raises(TosaConvertError, match="not a result that check"):
-            tc.report(example(), to="dot", errors=path)
-    path.write_text(json.dumps(compared(y=2).to_dict()))
-    assert "fillcolor" in tc.report(example(), to="dot", errors=path)
-
-
-@pytest.mark.parametrize("number", ["1e400", "-1e400", "1" * 400, "NaN", '"x"', "null", "[]"])
-@pytest.mark.parametrize("field", ["differing", "elements", "margin", "failing"])
-def test_numbers_out_of_range_are_refused_or_shown(field: str, number: str, tmp_path: Path) -> None:
-    result = compared(y=2).to_dict()
-    result["tensors"][0][field] = "HERE"
-    path = tmp_path / "r.json"
-    path.write_text(json.dumps(result).replace('"HERE"', number))
-    with contextlib.suppress(TosaConvertError):
-        of_example(read_result(path))
-
-
-def test_a_result_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "r.json").write_text("[" * 100_000)
-    with pytest.raises(
-        TosaConvertError, match="not a result that check, bisect, suite or power wrote"
-    ):
-        read_result(tmp_path / "r.json")

@@ -15,7 +15,6 @@ from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.graph import OPERATORS
-from tosa_convert.graph.dtypes import dtype as element
 from tosa_convert.reference import call as reference_call
 from tosa_convert.reference import conversion, images, parts, products, reductions, windows
 from tosa_convert.reference.evaluate import OPERATIONS, Machine
@@ -57,32 +56,6 @@ def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.Monk
                 np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-5)
             else:
                 np.testing.assert_array_equal(found[name], expected)
-
-
-def test_results_that_are_looked_up_are_those_that_are_computed() -> None:
-    def program(dtype: DTypeName, count: int, make: Callable[[Any, Any], Any]) -> Any:
-        b = Builder("main")
-        b.output(make(b, b.input("x", dtype, (count,))), name="y")
-        return b.graph()
-
-    def rescale(b: Any, x: Any) -> Any:
-        scale = b.const(np.array([1 << 30], np.int32)), b.const(np.array([33], np.int8))
-        return b.rescale(x, *scale, rounding_mode="SINGLE_ROUND", dtype="INT8")
-
-    rows: list[tuple[DTypeName, int, Callable[[Any, Any], Any]]] = [
-        ("INT8", 8, rescale),
-        ("FP16", 16, lambda b, x: b.exp(x)),
-        ("BF16", 16, lambda b, x: b.sin(x)),
-    ]
-    for dtype, bits, make in rows:
-        small, many = 1 << 10, parts._WORTH_LOOKING_UP << max(bits, 14)
-        large = program(dtype, many, make)
-        x = input_arrays(large, None, 1)["x"]
-        found = Machine(large).run({"x": x})["y"]
-        for start in range(0, 4 * small, small):
-            part = x[start : start + small]
-            expected = Machine(program(dtype, small, make)).run({"x": part})["y"]
-            assert found[start : start + small].tobytes() == expected.tobytes()
 
 
 def test_a_value_that_is_not_there_is_not_refused() -> None:
@@ -285,17 +258,6 @@ def test_parts_of_small_tensors_are_small(name: str) -> None:
     assert _peak(graph, inputs) + _given_bytes(graph) <= 3 * live + (1 << 14)
 
 
-def test_a_small_part_of_a_tensor_does_not_keep_all_of_it() -> None:
-    b = Builder("main")
-    x = b.input("x", "FP32", (512, 512))
-    rows = [
-        b.slice(b.add(x, b.const(np.full((1, 1), i, np.float32))), (0, 0), (1, 512))
-        for i in range(16)
-    ]
-    b.output(b.concat(rows, axis=0), name="y")
-    assert _peak(b.graph(), {"x": np.zeros((512, 512), np.float32)}) < 3 << 20
-
-
 def _peak(graph: Any, inputs: Any) -> int:
     """Return the bytes that a run allocates at most at a time."""
     gc.collect()
@@ -327,45 +289,6 @@ def _live_bytes(graph: Any) -> list[int]:
             ]
             found.append(sum(sizes))
     return found
-
-
-@pytest.mark.parametrize("shift", [20, 40])
-def test_a_transposed_tensor_is_rescaled_like_a_copy_of_it(shift: int) -> None:
-    def program(is_transposed: bool) -> Any:
-        b = Builder("main")
-        x = b.input("x", "INT32", (3, 5) if is_transposed else (5, 3))
-        value = b.transpose(x, perms=(1, 0)) if is_transposed else x
-        scale = b.const(np.array([1 << 16], np.int32)), b.const(np.array([shift], np.int8))
-        y = b.rescale(value, *scale, per_channel=False, rounding_mode="SINGLE_ROUND", dtype="INT32")
-        b.output(y, name="y")
-        return b.graph()
-
-    x = np.arange(-7000, 8000, 1000, dtype=np.int32).reshape(3, 5)
-    found = Machine(program(True)).run({"x": x})["y"]
-    expected = Machine(program(False)).run({"x": np.ascontiguousarray(x.T)})["y"]
-    np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("name", ["INT8", "FP16", "FP32"])
-@pytest.mark.parametrize("perms", [(0, 1, 3, 2), (0, 3, 2, 1), (3, 2, 0, 1)])
-def test_a_transposed_image_is_averaged_like_a_copy_of_it(
-    name: DTypeName, perms: tuple[int, ...]
-) -> None:
-    shape = (2, 3, 4, 5)
-    turned = tuple(shape[axis] for axis in perms)
-    averages: list[Any] = []
-    for is_turned in (True, False):
-        build = Builder("main")
-        image = build.input("image", name, shape if is_turned else turned)
-        given = build.transpose(image, perms=perms) if is_turned else image
-        kind: DTypeName = "INT32" if name == "INT8" else "FP32"
-        build.output(
-            build.avg_pool2d(given, kernel=(2, 1), stride=(1, 1), pad=(1, 0, 0, 0), acc_type=kind)
-        )
-        array = np.arange(120).reshape(shape).astype(element(name).numpy)
-        array = array if is_turned else array.transpose(perms).copy()
-        averages += Machine(build.graph()).run({"image": array}).values()
-    np.testing.assert_array_equal(*averages)
 
 
 @pytest.mark.parametrize("stride", [(1, 1), (2, 2), (1, 3)])
@@ -400,77 +323,6 @@ def test_depthwise_convolutions_are_exact_in_parts(
     found = Machine(b.graph()).run({"x": image})["y"]
     expected = (expected.reshape(found.shape) + bias).astype(np.int32)  # the bias wraps around
     np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("count", [3, 12, 31, 32, 100])
-@pytest.mark.parametrize("dtype", ["INT8", "INT32", "FP32", "BF16", "BOOL"])
-def test_short_rows_are_reduced_in_words(
-    dtype: DTypeName, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parts, "_TURNED_BYTES", 700)  # several blocks, and a smaller last one
-    draw = np.random.default_rng(count)
-    kind = element(dtype).numpy
-    x = draw.integers(-100, 100, (3, 7, count)).astype(kind)
-    if dtype == "BOOL":
-        x = np.asarray(draw.random(x.shape) ** count < 0.5)
-    names = {"BOOL": ["all", "any"], "INT8": ["max", "min"]}.get(dtype, ["max", "min", "sum"])
-    b = Builder("main")
-    value = b.input("x", dtype, x.shape)
-    rows = value, b.reverse(value, axis=2)  # whose elements are not in the order of memory
-    for name in names:
-        for index, value in enumerate(rows):
-            b.output(getattr(b, f"reduce_{name}")(value, axis=2), name=f"{name}{index}")
-    found = Machine(b.graph()).run({"x": x})
-    plain = x.astype(np.float64) if kind.kind not in "bi" else x
-    for key, result in found.items():
-        expected = getattr(np, key[:-1])(plain, axis=2, keepdims=True).astype(kind)
-        np.testing.assert_array_equal(result, expected)
-
-
-def test_a_maximum_of_integers_has_no_nan_to_pass_over() -> None:
-    b = Builder("main")
-    x = b.input("x", "INT8", (1, 4, 4, 1))
-    b.output(b.max_pool2d(x, kernel=(2, 2), stride=(2, 2), nan_mode="IGNORE"), name="y")
-    found = Machine(b.graph()).run({"x": np.arange(16, dtype=np.int8).reshape(1, 4, 4, 1)})["y"]
-    assert found.ravel().tolist() == [5, 7, 13, 15]
-
-
-@pytest.mark.parametrize("name", ["max", "min"])
-def test_nan_in_a_short_row_is_found_or_passed_over(name: str) -> None:
-    x = np.arange(64, dtype=np.float32).reshape(2, 32)
-    x[0, 17] = np.nan
-    for mode in ("PROPAGATE", "IGNORE"):
-        b = Builder("main")
-        value = b.input("x", "FP32", x.shape)
-        b.output(getattr(b, f"reduce_{name}")(value, axis=1, nan_mode=mode), name="y")
-        function = getattr(np, f"nan{name}" if mode == "IGNORE" else name)
-        found = Machine(b.graph()).run({"x": x})["y"]
-        np.testing.assert_array_equal(found, function(x, axis=1, keepdims=True))
-
-
-@pytest.mark.parametrize("rows", [1, 8, 33])
-@pytest.mark.parametrize(
-    ("dtype", "points"), [("INT8", (3, -7)), ("INT16", (0, 0)), ("FP32", (0, 0))]
-)
-def test_products_of_few_rows_are_those_of_many(
-    dtype: DTypeName, points: tuple[int, int], rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(products, "_BLOCK_BYTES", 1 << 12)
-    draw = np.random.default_rng(rows)
-    kind = element(dtype).numpy
-    low, high = (-128, 128) if dtype == "INT8" else (-32768, 32768)
-    if dtype == "FP32":
-        low, high = -9, 9  # sums are exact
-    one = draw.integers(low, high, (2, rows, 1100)).astype(kind)
-    two = draw.integers(low, high, (2, 1100, 5)).astype(kind)
-    one[0], two[0] = low, low  # the largest sums
-    b = Builder("main")
-    values = b.input("a", dtype, one.shape), b.input("b", dtype, two.shape)
-    given = (0.0, 0.0, element("FP32")) if dtype == "FP32" else (*points, None)
-    b.output(b.matmul(*values, *given[:2], dtype=given[2]), name="y")
-    found = Machine(b.graph()).run({"a": one, "b": two})["y"]
-    left, right = (x.astype(np.int64) - p for x, p in zip((one, two), points, strict=True))
-    np.testing.assert_array_equal(found, (left @ right).astype(found.dtype))
 
 
 @pytest.mark.parametrize("codes", [range(1 << 16), [*range(0x7C00), *range(0x8000, 0xFC00)]])

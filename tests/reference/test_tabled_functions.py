@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tosa_convert.builder import Builder
-from tosa_convert.reference import elementwise, parts
-from tosa_convert.reference import elementwise as tabled_functions
+from tosa_convert.reference import parts
 from tosa_convert.reference.elementwise import TABLED
-from tosa_convert.reference.evaluate import Machine
 
 #: The largest error in units in the last place of FP32, of which the rounding alone is 0.5.
 LARGEST = {"ERF": 0.75, "EXP": 0.501, "LOG": 0.82, "SIGMOID": 0.501, "TANH": 0.52}
@@ -92,15 +89,6 @@ def test_results_of_all_numbers_are_next_to_the_exact_value(name: str) -> None:
     assert wrong <= count / RARE[name]
 
 
-@pytest.mark.parametrize("name", ["ERF", "TANH"])
-def test_odd_functions_are_odd_and_keep_the_sign_of_zero(name: str) -> None:
-    x = everywhere(name)
-    x = np.concatenate([x, np.zeros(1, np.float32)])
-    found, opposite = TABLED[name](x), TABLED[name](-x)
-    assert found.view(np.uint32).tolist() == (-opposite).view(np.uint32).tolist()
-    assert np.array_equal(np.signbit(found), np.signbit(x))
-
-
 @pytest.mark.parametrize(
     ("name", "pairs"),
     [
@@ -117,49 +105,6 @@ def test_special_numbers(name: str, pairs: dict[float, float]) -> None:
     # A number does not change those beside it.
     beside = TABLED[name](np.array([*pairs, np.nan, 0.7], np.float32))[-1]
     assert beside == TABLED[name](np.array([0.7], np.float32))[0]
-
-
-@pytest.mark.parametrize("name", ["ERF", "EXP", "SIGMOID", "TANH"])
-def test_numbers_beside_the_last_nodes_are_not_looked_up_at_the_other_end(name: str) -> None:
-    nodes = getattr(tabled_functions, f"_{name}_NODES")
-    step = 2.0**-nodes.bits
-    for end, sign in ((nodes.low, -1), (nodes.high, 1)):
-        for number in (end - step, end, end + step / 4, end + sign * step, end + 2 * sign * step):
-            x = np.array([number, 0.5], np.float32)
-            largest, _ = error(name, x, TABLED[name](x))
-            assert largest <= LARGEST[name], number
-
-
-@pytest.mark.parametrize("name", TABLED)
-def test_results_do_not_depend_on_the_shape(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = np.random.default_rng(1).uniform(0.01, 8, (7, 11, 5)).astype(np.float32)
-    whole = TABLED[name](x)
-    single = np.array([TABLED[name](np.array(value)) for value in x.flat]).reshape(x.shape)
-    assert whole.tobytes() == single.tobytes()
-    turned = x.transpose(2, 0, 1)
-    assert TABLED[name](turned).tobytes() == whole.transpose(2, 0, 1).tobytes()
-    assert TABLED[name](x[:0]).shape == (0, 11, 5)
-    monkeypatch.setattr(tabled_functions, "_PART", 8)
-    assert TABLED[name](x).tobytes() == whole.tobytes()
-    assert TABLED[name](turned[:, ::2]).tobytes() == whole.transpose(2, 0, 1)[:, ::2].tobytes()
-
-
-@pytest.mark.parametrize("count", [100, 100_000])
-@pytest.mark.parametrize("looked_up", [frozenset(), frozenset(TABLED)])
-@pytest.mark.parametrize("name", TABLED)
-def test_operators_take_tables_where_numpy_is_slow(
-    name: str, looked_up: frozenset[str], count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (parts, elementwise):
-        monkeypatch.setattr(module, "LOOKED_UP_IN_FP32", looked_up)
-    x = np.linspace(0.01, 3, count, dtype=np.float32)
-    b = Builder("main")
-    b.output(getattr(b, name.lower())(b.input("x", "FP32", x.shape)), name="y")
-    found = Machine(b.graph()).run({"x": x})["y"]
-    exact = TABLED[name].exact(x.astype(np.float64)).astype(np.float32)
-    np.testing.assert_array_equal(found, TABLED[name](x) if looked_up else exact)
-    if name in ("ERF", "LOG") and count > 100:
-        assert np.array_equal(found, exact) != bool(looked_up)
 
 
 def test_numpy_says_whether_its_functions_are_vectorised() -> None:

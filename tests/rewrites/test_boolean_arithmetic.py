@@ -49,24 +49,6 @@ ROWS = np.array([[False, False], [False, True], [True, True]])
 
 
 @pytest.mark.usefixtures("refmodel")
-@pytest.mark.parametrize(
-    ("kind", "expected", "attributes"),
-    [
-        ("REDUCE_MAX", [[False], [True], [True]], NAN),
-        ("REDUCE_MIN", [[False], [False], [True]], NAN),
-        ("REDUCE_PRODUCT", [[False], [False], [True]], {}),
-    ],
-)
-def test_reductions_ask_for_any_or_all(
-    kind: str, expected: list[list[bool]], attributes: dict[str, Any]
-) -> None:
-    graph = single(kind, [("bool", (3, 2))], ("bool", (3, 1)), axis=1, **attributes)
-    made, _ = rewritten(graph, NAME)
-    assert tc.validate(made) == []
-    assert run(made, x0=ROWS)["y"].tolist() == expected
-
-
-@pytest.mark.usefixtures("refmodel")
 def test_not_and_abs_of_booleans_are_those_of_numpy() -> None:
     made, _ = rewritten(single("BITWISE_NOT", [("bool", (3, 2))], ("bool", (3, 2))), NAME)
     assert run(made, x0=ROWS)["y"].tolist() == (~ROWS).tolist()
@@ -76,10 +58,3 @@ def test_not_and_abs_of_booleans_are_those_of_numpy() -> None:
     made, _ = rewritten(graph, NAME)
     assert tc.validate(made) == []
     assert run(made, x0=ROWS)["y"].tolist() == [0, 1, 0]
-
-
-@pytest.mark.parametrize("kind", ["ADD", "EQUAL", "BITWISE_AND"])
-def test_arithmetic_on_numbers_stays(kind: str) -> None:
-    result = "bool" if kind == "EQUAL" else "int32"
-    graph = single(kind, [("int32", (2,))] * 2, (result, (2,)))
-    assert rewritten(graph, NAME)[0] is graph

@@ -26,19 +26,6 @@ def test_halves_are_converted_by_way_of_fp32(source: str, target: str) -> None:
     np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
 
 
-@pytest.mark.usefixtures("refmodel")
-@pytest.mark.parametrize("half", ["fp16", "bf16"])
-def test_bool_is_converted_from_and_to_halves(half: str) -> None:
-    flags = np.array([False, True])
-    made, _ = rewritten(single("CAST", [("bool", (2,))], (half, (2,))), NAME)
-    assert tc.validate(made) == []
-    assert run(made, x0=flags)["y"].astype(float).tolist() == [0, 1]
-    x = special(NUMPY[half])
-    made, _ = rewritten(single("CAST", [(half, x.shape)], ("bool", x.shape)), NAME)
-    assert tc.validate(made) == []
-    assert run(made, x0=x)["y"].tolist() == x.astype(bool).tolist()
-
-
 def test_a_cast_to_the_same_type_goes() -> None:
     graph = single("CAST", [("fp32", (2,))], ("fp32", (2,)))
     assert tc.validate(graph)
@@ -46,11 +33,3 @@ def test_a_cast_to_the_same_type_goes() -> None:
     assert kinds(made) == ["IDENTITY"]
     assert tc.validate(made) == []
     assert "CAST from FP32 to FP32 became its operand" in str(report)
-
-
-@pytest.mark.parametrize(
-    ("source", "target"), [("fp16", "fp32"), ("int8", "bool"), ("int64", "fp32"), ("fp32", "int8")]
-)
-def test_other_casts_stay(source: str, target: str) -> None:
-    graph = single("CAST", [(source, (2,))], (target, (2,)))
-    assert rewritten(graph, NAME)[0] is graph

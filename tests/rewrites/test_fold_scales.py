@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rewrites.programs import kinds, program, rewritten, run
 
-import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph, Tensor
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.rewrites import scales
-from tosa_convert.rewrites.table import EXACT
 
 NAME = "fold-scales"
 Array = npt.NDArray[np.float32]
@@ -53,90 +51,9 @@ def normalised(kind: str, seed: int = 0) -> Graph:
     return program(build)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_normalisation_becomes_part_of_the_convolution(kind: str) -> None:
-    made, report = rewritten(normalised(kind))
-    assert kinds(made) == [kind.upper()]
-    assert report.count(NAME) == 4
-    assert tc.validate(made) == []
-
-
-def test_the_exact_groups_leave_it() -> None:
-    graph = normalised("conv2d")
-    assert kinds(rewritten(graph, *EXACT)[0]) == kinds(graph)
-
-
 def behind_a_transpose(b: Builder, y: Value) -> Value:
     y = b.transpose(y, perms=(0, 3, 1, 2))
     return b.add(b.mul(numbers((1, 6, 1, 1), 3), y), numbers((1, 6, 1, 1), 4))
-
-
-def behind_a_sum(b: Builder, y: Value) -> Value:
-    """Channels c * 2 + m of three channels c are summed to two results m: one group."""
-    height, width = (y.shape or ())[1:3]
-    sums = b.reduce_sum(b.reshape(y, (height * width, 1, 3, 2)), axis=2)
-    y = b.reshape(sums, (1, height, width, 2))
-    return b.sub(b.mul(y, numbers((1, 1, 1, 2), 3)), numbers((1, 1, 1, 2), 4))
-
-
-def behind_other_shapes(b: Builder, y: Value) -> Value:
-    """Return a convolution over one axis, as frontends write it, and part of its result."""
-    y = b.transpose(b.reshape(y, (9, 6)), perms=(1, 0))
-    y = b.slice(y, start=(0, 1), size=(6, 7))
-    return b.sub(b.mul(y, numbers((6, 1), 3)), numbers((6, 1), 4))
-
-
-@pytest.mark.usefixtures("refmodel")
-@pytest.mark.parametrize(
-    ("kind", "build", "rest"),
-    [
-        ("conv2d", behind_a_transpose, ["TRANSPOSE"]),
-        ("conv2d", behind_other_shapes, ["RESHAPE", "TRANSPOSE", "SLICE"]),
-        ("depthwise_conv2d", behind_a_sum, ["RESHAPE", "REDUCE_SUM", "RESHAPE"]),
-    ],
-)
-def test_what_moves_channels_may_be_between(
-    kind: str, build: Callable[[Builder, Value], Value], rest: list[str]
-) -> None:
-    graph = program(lambda b: build(b, convolution(b, b.input("x", "fp32", (1, 4, 4, 3)), kind)))
-    made, _ = rewritten(graph, NAME, "unused-operators")
-    assert kinds(made) == [kind.upper(), *rest]
-    x = numbers((1, 4, 4, 3), 9)
-    found, expected = run(made, x=x)["y"], run(graph, x=x)["y"]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-
-
-def linear(b: Builder, *, bias: bool, between: bool) -> Value:
-    """Return a product with a matrix, its bias, and a normalisation of the six channels."""
-    y = b.matmul(b.input("x", "fp32", (1, 8, 3)), numbers((1, 3, 6), 0))
-    if bias:
-        y = b.add(numbers((1, 1, 6), 1), y)
-    shape = (1, 1, 6)
-    if between:
-        y, shape = b.transpose(b.reshape(y, (2, 4, 6)), perms=(2, 0, 1)), (6, 1, 1)
-    y = b.mul(b.sub(y, numbers(shape, 2)), numbers(shape, 3))
-    return b.add(b.mul(numbers([1, 1, 1], 4), y), numbers(shape, 5))
-
-
-@pytest.mark.usefixtures("refmodel")
-@pytest.mark.parametrize(
-    ("bias", "between", "rest"),
-    [
-        (True, False, ["MATMUL", "ADD"]),
-        (True, True, ["MATMUL", "ADD", "RESHAPE", "TRANSPOSE"]),
-        (False, False, ["MATMUL", "SUB", "MUL", "MUL", "ADD"]),
-    ],
-)
-def test_a_product_with_a_matrix_takes_scales_and_its_bias_the_rest(
-    bias: bool, between: bool, rest: list[str]
-) -> None:
-    graph = program(lambda b: linear(b, bias=bias, between=between))
-    made, _ = rewritten(graph, NAME, "unused-operators")
-    assert kinds(made) == rest
-    assert tc.validate(made) == []
-    x = numbers((1, 8, 3), 9)
-    found, expected = run(made, x=x)["y"], run(graph, x=x)["y"]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("perms", [(0,), (0, 3, 1, 5)])
@@ -181,35 +98,6 @@ def test_each_constant_is_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch)
     assert len(looks) < 10 * layers
 
 
-def test_weights_of_several_layers_are_stored_once() -> None:
-    def build(b: Builder) -> Value:
-        x, w = b.input("x", "fp32", (1, 4, 32)), b.const(numbers((1, 32, 32), 0))
-        for _ in range(3):
-            heads = b.transpose(b.reshape(b.matmul(x, w), (4, 2, 16)), perms=(1, 0, 2))
-            x = b.reshape(b.abs(b.mul(heads, 0.3)), (1, 4, 32))
-        return x
-
-    made, _ = rewritten(program(build))
-    large = [
-        t for t in made.main.tensors.values() if t.data is not None and t.data.count == 1 << 10
-    ]
-    assert len(large) == 1
-
-
-@pytest.mark.parametrize("splits", [False, True])
-def test_channels_whose_number_a_program_does_not_say_keep_their_scale(splits: bool) -> None:
-    def build(b: Builder) -> Value:
-        y = convolution(b, b.input("x", "fp32", (1, 4, 4, 3)), "conv2d")
-        z = b.transpose(y, perms=(3, 0, 1, 2)) if splits else y
-        made = b.mul(z, 0.3)
-        for value in (y, z, made):
-            b.block.tensors[value.name].shape = (-1, -1, -1, -1)
-        return made
-
-    graph = program(build)
-    assert rewritten(graph)[0] is graph
-
-
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("bias", [True, False])
 def test_one_number_for_all_channels_passes_what_splits_them(bias: bool) -> None:
@@ -233,37 +121,6 @@ def test_large_weights_are_not_scaled_by_one_number_behind_what_splits_channels(
 
     assert kinds(rewritten(program(lambda b: build(b, 1000)))[0]) == ["MATMUL", "RESHAPE"]
     assert kinds(rewritten(program(lambda b: build(b, 1028)))[0]) == ["MATMUL", "RESHAPE", "MUL"]
-
-
-@pytest.mark.parametrize("kind", ["matmul", "conv2d"])
-@pytest.mark.parametrize("first", [Builder.identity, lambda b, y: b.reshape(y, (1, 3, 3, 6))])
-def test_a_product_is_not_computed_twice_where_equal_values_become_one(
-    kind: str, first: Callable[[Builder, Value], Value]
-) -> None:
-    """Two users meet at the product only when what is between them goes, in the same pass."""
-
-    def build(b: Builder) -> tuple[Value, Value]:
-        if kind == "matmul":
-            y = b.matmul(b.input("x", "fp32", (1, 9, 3)), numbers((1, 3, 6), 0))
-            y = b.reshape(b.add(y, numbers((1, 1, 6), 1)), (1, 3, 3, 6))
-        else:
-            y = convolution(b, b.input("x", "fp32", (1, 4, 4, 3)), kind)
-        return b.mul(first(b, y), 0.5), b.mul(first(b, y), 0.7)
-
-    made, _ = rewritten(program(build))
-    assert kinds(made).count(kind.upper()) == 1
-
-
-def test_a_product_is_not_computed_twice_where_its_bias_moves_before_a_reshape() -> None:
-    """Use the sums twice, as a GELU does: it scales them, and multiplies with them."""
-
-    def build(b: Builder) -> Value:
-        y = b.matmul(b.input("x", "fp32", (1, 9, 3)), numbers((1, 3, 6), 0))
-        y = b.reshape(b.add(b.reshape(y, (9, 6)), numbers((1, 6), 1)), (1, 9, 6))
-        return b.mul(b.erf(b.mul(y, 0.7)), y)
-
-    made, _ = rewritten(program(build))
-    assert kinds(made) == ["MATMUL", "ADD", "MUL", "ERF", "MUL"]
 
 
 def test_a_second_sum_that_stayed_is_not_passed() -> None:
@@ -297,21 +154,6 @@ def test_the_error_is_that_of_the_sums(seed: int, kind: str) -> None:
     assert np.abs(found - before).max() <= bound
 
 
-@pytest.mark.usefixtures("refmodel")
-def test_a_scale_of_one_half_and_a_sum_with_a_bias_of_zeros_are_exact() -> None:
-    def build(b: Builder) -> Value:
-        x = b.input("x", "fp32", (1, 4, 4, 3))
-        y = b.conv2d(x, numbers((6, 2, 2, 3), 0), np.zeros(6, np.float32))
-        half = np.full((1, 1, 1, 1), 0.5, np.float32)
-        return b.add(b.mul(y, half), numbers((1, 1, 1, 6), 3))
-
-    graph = program(build)
-    made, _ = rewritten(graph)
-    assert kinds(made) == ["CONV2D"]
-    x = numbers((1, 4, 4, 3), 9)
-    np.testing.assert_array_equal(run(made, x=x)["y"], run(graph, x=x)["y"])
-
-
 def _used_twice(b: Builder, y: Value) -> Value:
     return b.add(b.mul(y, numbers((1, 1, 1, 6), 0)), y)
 
@@ -337,14 +179,4 @@ def test_what_cannot_become_part_of_it_stays(build: Callable[[Builder, Value], V
     graph = program(
         lambda b: build(b, convolution(b, b.input("x", "fp32", (1, 4, 4, 3)), "conv2d"))
     )
-    assert rewritten(graph, NAME)[0] is graph
-
-
-def test_integers_stay() -> None:
-    def build(b: Builder) -> Value:
-        x = b.input("x", "int8", (1, 4, 4, 3))
-        weight, bias = np.ones((6, 2, 2, 3), np.int8), np.zeros(6, np.int32)
-        return b.add(b.conv2d(x, weight, bias), np.ones((1, 1, 1, 6), np.int32))
-
-    graph = program(build)
     assert rewritten(graph, NAME)[0] is graph

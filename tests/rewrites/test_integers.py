@@ -243,18 +243,6 @@ def test_moves_between_operators_of_tflite_move_integers() -> None:
     np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize(
-    "graph",
-    [
-        literally(lambda b, x: b.tanh(x)),
-        literally(lambda b, x: b.add(x, x)),
-        literally(lambda b, x: b.reverse(x, axis=1), scale=0.03),
-    ],
-)
-def test_arithmetic_between_operators_of_tflite_stays(graph: Graph) -> None:
-    assert not rewritten(graph, NAME)[1]
-
-
 def test_what_is_quantised_from_numbers_is_rounded_by_cast() -> None:
     graph = program(lambda b: quantise(b, b.input("x", "fp32", (1, 9)), 0.5, 3))
     made, _ = rewritten(graph)
@@ -273,12 +261,6 @@ def test_what_cast_rounds_is_quantised(
     assert steps(graph).max() <= 1
     one, other = (rewritten(each)[0] for each in (graph, between(compute, out=(0.05, zero))))
     assert kinds(one) == kinds(other)
-
-
-@pytest.mark.parametrize("zero", [0, 3])
-def test_what_cast_rounds_of_other_numbers_stays(zero: int) -> None:
-    graph = program(lambda b: quantise_by_cast(b, b.input("x", "fp32", (1, 9)), 0.5, zero))
-    assert not rewritten(graph, NAME)[1]
 
 
 def test_other_arithmetic_stays() -> None:

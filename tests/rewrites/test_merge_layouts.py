@@ -104,15 +104,6 @@ def test_reshapes_stay_where_a_constant_does_not_fit_the_shape_before(
     assert kinds(rewritten(graph, "clean-up")[0]).count("RESHAPE") == 3
 
 
-def test_a_value_that_something_else_uses_keeps_its_shape() -> None:
-    def build(b: Builder) -> tuple[Value, ...]:
-        value = b.exp(b.reshape(b.input("x", "fp32", (1, 12, 6)), (12, 6)))
-        return b.reshape(value, (4, 18)), value
-
-    graph = program(build)
-    assert rewritten(graph, "clean-up")[0] is graph
-
-
 def test_a_layout_that_is_changed_back_takes_no_operator() -> None:
     graph = program(
         lambda b: b.exp(
@@ -122,50 +113,6 @@ def test_a_layout_that_is_changed_back_takes_no_operator() -> None:
         )
     )
     assert kinds(rewritten(graph, "clean-up")[0]) == ["ABS", "EXP"]
-
-
-@pytest.mark.usefixtures("refmodel")
-def test_reshapes_become_one() -> None:
-    graph = program(
-        lambda b: b.reshape(
-            b.reshape(b.reshape(b.input("x", "fp32", (4, 6)), (24,)), (2, 12)), (8, 3)
-        )
-    )
-    made, _ = rewritten(graph, NAME, "unused-operators")
-    assert kinds(made) == ["RESHAPE"]
-    x = np.arange(24, dtype=np.float32).reshape(4, 6)
-    assert_same_bits(run(made, x=x), run(graph, x=x))
-
-
-def test_a_reshape_that_has_other_users_stays() -> None:
-    def build(b: Builder) -> tuple[Value, ...]:
-        first = b.reshape(b.input("x", "fp32", (4, 6)), (24,))
-        return b.abs(first), b.reshape(first, (2, 12))
-
-    made, _ = rewritten(program(build), NAME, "unused-operators")
-    assert kinds(made) == ["RESHAPE", "ABS", "RESHAPE"]
-    assert made.main.operators[-1].inputs[0] == "x"
-
-
-def test_reshapes_with_an_operator_of_one_axis_between_them_stay() -> None:
-    def build(b: Builder) -> Value:
-        pairs = b.reshape(b.input("x", "fp32", (4,)), (2, 2))
-        return b.reshape(b.reverse(pairs, axis=1), (4,))
-
-    graph = program(build)
-    assert rewritten(graph, NAME)[0] is graph
-
-
-@pytest.mark.usefixtures("refmodel")
-@pytest.mark.parametrize("perms", [(0, 3, 1, 2), (1, 0, 2, 3), (3, 0, 1, 2), (1, 3, 0, 2)])
-def test_a_transpose_that_moves_only_dimensions_of_size_1_is_a_reshape(
-    perms: tuple[int, ...],
-) -> None:
-    graph = program(lambda b: b.transpose(b.input("x", "fp32", (1, 4, 5, 1)), perms=perms))
-    made, _ = rewritten(graph, NAME)
-    assert kinds(made) == ["RESHAPE"]
-    x = np.arange(20, dtype=np.float32).reshape(1, 4, 5, 1)
-    assert_same_bits(run(made, x=x), run(graph, x=x))
 
 
 def test_layouts_of_one_channel_need_no_operator() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -13,8 +11,6 @@ from rewrites.programs import kinds, program, rewritten, run
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder, DTypeName, Value
-from tosa_convert.graph import Graph
-from tosa_convert.rewrites.table import EXACT
 
 NAME = "move-scales"
 Array = npt.NDArray[np.float32]
@@ -90,83 +86,3 @@ def test_a_mean_becomes_part_of_the_weights(
     found, expected = run(made, x=x)["y"], run(graph, x=x)["y"]
     # Six roundings of other numbers: of the shares, the sums, the root and two products.
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-37)
-
-
-@pytest.mark.usefixtures("refmodel")
-def test_rows_of_zeros_infinities_and_nan_keep_what_they_are() -> None:
-    graph = program(lambda b: norm(b, b.input("x", "fp32", (1, 4, 6)), weights()))
-    made, _ = rewritten(graph)
-    x = np.zeros((1, 4, 6), np.float32)
-    x[0, 1, 2], x[0, 2, 3], x[0, 3] = np.inf, np.nan, 1e30
-    found, expected = (run(one, x=x)["y"] for one in (made, graph))
-    np.testing.assert_array_equal(found, expected)
-
-
-def _used_again(b: Builder) -> tuple[Value, Value]:
-    q, k = (b.mul(b.input(name, "fp32", (1, 4, 4)), 0.5) for name in "qk")
-    return b.matmul(q, k), k
-
-
-def _of_other_uses(b: Builder) -> tuple[Value, Value]:
-    x = b.input("x", "fp32", (1, 4, 6))
-    root = b.rsqrt(b.add(b.mul(b.reduce_sum(x, axis=2), 0.5), 1.0))
-    return b.mul(b.mul(x, root), weights()), root
-
-
-def _of_unknown_ranks(b: Builder) -> Value:
-    (x,) = b.custom([], [("fp32", None)], operator_name="x", domain_name="y")
-    q, k = b.mul(x, number(b)), b.mul(x, number(b))
-    for value in (q, k):
-        b.block.tensors[value.name].shape = None
-    return b.matmul(q, k)
-
-
-def _of_sizes_that_the_number_decides(b: Builder) -> Value:
-    (x,) = b.custom([], [("fp32", (1, 4, -1))], operator_name="x", domain_name="y")
-    wide = b.const(np.full((1, 1, 4), 0.5, np.float32))
-    q, k = b.mul(x, wide), b.mul(x, wide)
-    for value in (q, k):
-        b.block.tensors[value.name].shape = (1, 4, -1)
-    return b.matmul(q, k)
-
-
-def _of_a_sum_that_broadcasts(b: Builder) -> Value:
-    x = b.input("x", "fp32", (1, 4, 1))
-    added = b.const(np.full((1, 1, 6), 1e-5, np.float32))
-    root = b.rsqrt(b.add(b.mul(b.reduce_sum(x, axis=2), 0.5), added))
-    return b.mul(b.mul(x, root), number(b))
-
-
-def _of_computed_weights(b: Builder) -> Value:
-    x = b.input("x", "fp32", (1, 4, 6))
-    root = b.rsqrt(b.add(b.mul(b.reduce_sum(x, axis=2), 0.5), 1.0))
-    return b.mul(b.mul(x, root), b.input("w", "fp32", (1, 1, 6)))
-
-
-@pytest.mark.parametrize(
-    "build",
-    [
-        _used_again,
-        _of_other_uses,
-        _of_unknown_ranks,
-        _of_sizes_that_the_number_decides,
-        _of_a_sum_that_broadcasts,
-        _of_computed_weights,
-        lambda b: scores(b, element="fp16"),
-        lambda b: scores(b, one=0.0),
-        lambda b: scores(b, one=-0.6),
-        lambda b: scores(b, other=1e30),
-        lambda b: norm(b, b.input("x", "fp32", (1, 4, 6)), weights(), added=0.0),
-        lambda b: norm(b, b.input("x", "fp32", (1, 4, 6)), weights(), share=-0.5),
-        lambda b: norm(b, b.input("x", "fp32", (1, 4, 6)), weights() * 1e35, share=1e-9),
-        lambda b: norm(b, b.input("x", "fp32", (1, 4, 6)), weights() * 1e-35, share=1e9),
-    ],
-)
-def test_others_stay(build: Callable[[Builder], Value | tuple[Value, ...]]) -> None:
-    graph = program(build)
-    assert rewritten(graph, NAME)[0] is graph
-
-
-def test_the_exact_groups_leave_it() -> None:
-    graph: Graph = program(scores)
-    assert kinds(rewritten(graph, *EXACT)[0]).count("MUL") == 2

@@ -102,8 +102,3 @@ def test_a_deprecated_function_works_and_warns_at_the_line_of_its_caller() -> No
     assert caught[0].filename == __file__
     assert (double.__name__, double.__doc__) == ("double", "Double a number.")
     assert issubclass(TosaConvertDeprecationWarning, DeprecationWarning)
-
-
-def test_a_name_without_a_row_cannot_be_decorated() -> None:
-    with pytest.raises(KeyError):
-        deprecated("tosa_convert.load")

@@ -18,7 +18,7 @@ import tosa_convert as tc
 from tosa_convert import builder, golden
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.extensions import DEFINES, Kind, find_extension
+from tosa_convert.extensions import DEFINES, find_extension
 from tosa_convert.golden.arrays.npz import save_npz
 from tosa_convert.graph.model import Graph
 
@@ -187,12 +187,6 @@ def test_a_broken_extension_is_refused_by_its_name(
         find_extension("backends", NAME)
     assert caught.value.code == "option-conflict"
     assert caught.value.findings[0].where == NAME
-
-
-@pytest.mark.parametrize("kind", ["backends", "frontends", "rewrites"])
-def test_an_extension_that_is_not_installed_is_refused(kind: Kind) -> None:
-    with pytest.raises(TosaConvertError, match=rf"entry point of tosa_convert\.{kind}; none is"):
-        find_extension(kind, "extension:none")
 
 
 def test_names_that_are_close_or_taken_twice_are_named(package: Callable[..., None]) -> None:

@@ -41,15 +41,6 @@ def installed_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return install
 
 
-def test_in_a_checkout_that_is_used_in_place_the_installation_stays_editable(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(root)
-    assert install_command("torch") == "pip install -e '.[torch]'"
-    monkeypatch.chdir(tmp_path)
-    assert shlex.split(install_command("torch")) == ["pip", "install", "-e", f"{root}[torch]"]
-
-
 def test_a_copy_of_a_clone_is_installed_from_the_clone_again(
     installed_from: Any, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

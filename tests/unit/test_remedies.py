@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert import rewrites
-from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.graph import Graph
 from tosa_convert.remedies import REMEDIES, hint_for
@@ -219,18 +217,3 @@ def test_every_remedy_has_a_case_and_every_repair_a_remedy() -> None:
     named = {name for row in REMEDIES for name in row.rewrites}
     assert named <= {row.name for row in REWRITES}
     assert {row.name for row in REWRITES if row.group == REPAIR} <= named
-
-
-@pytest.mark.parametrize("line", ["convert", "validate", "run --random 0", "doctor"])
-def test_every_verb_names_the_command_with_the_file(
-    line: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    model = tmp_path / "a net.mlir"
-    model.write_text(product("i8"), encoding="utf-8")
-    name, *options = line.split()
-    run(verb(name), [str(model), *options])
-    printed = capfd.readouterr()
-    assert f"tosa-flatbuffer rewrite '{model}' -o repaired.mlir" in printed.out + printed.err
-    repaired = tmp_path / "repaired.mlir"
-    assert run(verb("rewrite"), [str(model), "-o", str(repaired)]) == 0
-    assert run(verb("validate"), [str(repaired)]) == 0

@@ -47,18 +47,18 @@ def doctor(file: str, readers: tuple[str, ...], as_json: bool, func: str | None)
     from tosa_convert.io.options import ReadOptions
 
     options = ReadOptions(func=func)
-    names = sorted(dict.fromkeys(readers), key=_position) or None
+    names = (
+        sorted(
+            dict.fromkeys(readers), key=lambda name: list(READERS).index(reader_named(name).name)
+        )
+        or None
+    )
     opened = open_path(file, options)
     graph, storage, is_old = read_one_of_many(opened, options, read_as_stored)
     stored = stored_program(file, opened, storage, is_old=is_old)
-    found = diagnose(graph, stored, names)
+    found = diagnose(graph, stored, names or None)
     click.echo((_as_json if as_json else _as_text)(stored, graph, found), nl=False)
     return 1 if readers and not all(row.reads for row in found) else 0
-
-
-def _position(given: str) -> int:
-    reader = reader_named(given)
-    return list(READERS).index(reader.name)
 
 
 def stored_program(

@@ -18,42 +18,16 @@ from tosa_convert.cli.verbs import DESCRIBED
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.version import version_text
 
-#: Heading in the help -> verb -> the module that defines it, under the verb's name.
+#: Heading in the help -> the verbs below it.
 SECTIONS: Final = {
-    "Convert": {
-        "convert": "tosa_convert.cli.verbs",
-        "extensions": "tosa_convert.cli.extensions",
-        "frontends": "tosa_convert.cli.frontends",
-        "repack": "tosa_convert.cli.verbs",
-        "upgrade": "tosa_convert.cli.upgrade",
-        "weights": "tosa_convert.cli.weights",
-    },
-    "Look": {
-        "data": "tosa_convert.cli.data",
-        "diff": "tosa_convert.cli.verbs",
-        "doctor": "tosa_convert.cli.doctor",
-        "explain": "tosa_convert.cli.explain",
-        "report": "tosa_convert.cli.report",
-        "show": "tosa_convert.cli.verbs",
-        "validate": "tosa_convert.cli.verbs",
-    },
-    "Run and check": {
-        "bisect": "tosa_convert.qualify.verbs.bisect",
-        "check": "tosa_convert.cli.check",
-        "fuzz": "tosa_convert.qualify.verbs.fuzz",
-        "generate": "tosa_convert.qualify.verbs.generate",
-        "power": "tosa_convert.qualify.verbs.power",
-        "reduce": "tosa_convert.qualify.verbs.reduce",
-        "run": "tosa_convert.cli.run",
-        "suite": "tosa_convert.qualify.verbs.suite",
-    },
-    "Edit": {
-        "extract": "tosa_convert.cli.extract",
-        "rewrite": "tosa_convert.cli.rewrite",
-    },
+    "Convert": ("convert", "extensions", "frontends", "repack", "upgrade", "weights"),
+    "Look": ("data", "diff", "doctor", "explain", "report", "show", "validate"),
+    "Run and check": ("bisect", "check", "fuzz", "generate", "power", "reduce", "run", "suite"),
+    "Edit": ("extract", "rewrite"),
 }
-#: Verb -> its module.
-VERBS: Final = {name: module for rows in SECTIONS.values() for name, module in rows.items()}
+VERBS: Final = tuple(name for names in SECTIONS.values() for name in names)
+#: Verbs that are no part of the judge.
+_OF_QUALIFICATION: Final = ("bisect", "fuzz", "generate", "power", "reduce", "suite")
 
 
 class _AllVerbs(Verbs):
@@ -77,7 +51,9 @@ class _AllVerbs(Verbs):
 def verb(name: str) -> click.Command:
     if name in DESCRIBED:
         return described(name)
-    command: click.Command = getattr(importlib.import_module(VERBS[name]), name)
+    folder = "qualify.verbs" if name in _OF_QUALIFICATION else "cli"
+    module = importlib.import_module(f"tosa_convert.{folder}.{name}")
+    command: click.Command = getattr(module, name)
     return command
 
 

@@ -367,9 +367,14 @@ def validate_programs(
     *, files: tuple[str, ...], jobs: int, output: str | None, **given: Any
 ) -> int:
     """Do the work of `validate`; the arguments are its parameters. Returns the exit code."""
+    profile = None
+    if given["profile"] is not None:
+        from tosa_convert.rules.profiles import parse
+
+        profile = parse(given["profile"])
     checks = Checks(
         read=ReadOptions.of(given),
-        profile=None if given["profile"] is None else _capabilities(given["profile"]),
+        profile=profile,
         level=given["level"],
         spec_version=given["spec_version"],
         readers=given["readers"],
@@ -380,12 +385,6 @@ def validate_programs(
     if paths == [STANDARD]:
         return validate_standard_input(checks, form, output)
     return validate_files(paths, checks, form, output, jobs)
-
-
-def _capabilities(profile: str) -> frozenset[str]:
-    from tosa_convert.rules.profiles import parse
-
-    return parse(profile)
 
 
 def validate_standard_input(checks: Checks, form: Form, output: str | None) -> int:

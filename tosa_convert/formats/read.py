@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tosa_convert.eras.old_operations import Upgrade
     from tosa_convert.formats.flatbuffer.annotate import Annotation as Annotation
     from tosa_convert.formats.mlir.read.scope import Narrowing as Narrowing
-    from tosa_convert.formats.mlir.read.select_function import ForeignOperation
     from tosa_convert.graph.constant import Constant
     from tosa_convert.graph.dtypes import DType
     from tosa_convert.graph.model import Graph, Tensor
@@ -352,13 +351,6 @@ def programs(opened: Input) -> tuple[list[str], list[str]]:
 
         return payloads(opened.data, opened.where)
     return [], []
-
-
-def foreign_operations(opened: Input) -> list[ForeignOperation]:
-    """Return the operations of an MLIR bytecode file that are not TOSA's, in order."""
-    from tosa_convert.formats.mlir.read.select_function import foreign_operations as find
-
-    return find(opened.data, opened.where)
 
 
 def annotate(opened: Input) -> Annotation:

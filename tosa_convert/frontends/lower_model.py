@@ -10,17 +10,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.errors import fail
 from tosa_convert.frontends.process.request import (
     STAGE_FILE,
     Interface,
-    NotLowered,
     Request,
     numeric_shapes,
 )
 from tosa_convert.frontends.process.run import TIMEOUT, run_converter
 from tosa_convert.frontends.table import LIBRARIES, Recognised, on_route, refuse_func
-from tosa_convert.frontends.unlowered import advice
 from tosa_convert.io.files import file_error
 from tosa_convert.io.options import DEFAULT_LIMITS, ReadOptions, refuse_time_limit
 from tosa_convert.process.child import temporary_folder
@@ -28,7 +26,6 @@ from tosa_convert.process.workers import import_of_this_package
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.partial.programs import Parts
-    from tosa_convert.frontends.process.request import Cut
     from tosa_convert.graph.model import Graph
     from tosa_convert.process.workers import KeptProcess
 
@@ -72,9 +69,6 @@ def read_examples(folder: Path, inputs: list[str]) -> dict[str, Any]:
         raise fail("frontend-failed", EXAMPLES_FILE, message, "please report it") from None
 
 
-#: Conversions of one model, each of which cuts out what the one before left.
-_ROUNDS: Final = 5
-_STUCK: Final = "it is inside a loop or a branch, out of which nothing can be cut"
 _READ_OPTIONS = ReadOptions()
 #: Seconds between two looks at what a converter does.
 _WATCH_EVERY: Final = 0.5
@@ -147,22 +141,15 @@ def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> 
     with _scratch() as scratch:
         model = _with_factory(model, options, scratch)
         request = replace(_request(model, options), partial=True)
-        for number in range(_ROUNDS):
-            folder = scratch / str(number)
-            folder.mkdir()
-            interface = _converted(request, folder, options, _memory(model, options))
-            from tosa_convert.frontends.read_result import finish, left_over
+        interface = _converted(request, scratch, options, _memory(model, options))
+        from tosa_convert.frontends.read_result import finish
 
-            rows = left_over(request, interface, folder)
-            if not rows:
-                break
-            request = _without(request, interface, folder, rows)
-        graph = finish(request, interface, folder, options.read)
+        graph = finish(request, interface, scratch, options.read)
         if interface.cut is None:
             return graph
         from tosa_convert.frontends.partial.programs import parts_of
 
-        return parts_of(graph, _with_hints(interface.cut), model.shown)
+        return parts_of(graph, interface.cut, model.shown)
 
 
 def _with_factory(model: Recognised, options: FrontendOptions, folder: Path) -> Recognised:
@@ -224,33 +211,6 @@ def _size(model: Recognised) -> int:
         with contextlib.suppress(OSError):
             size += one.stat().st_size if one.is_file() else 0
     return size
-
-
-def _without(
-    request: Request, interface: Interface, folder: Path, rows: list[NotLowered]
-) -> Request:
-    """Return the request for the TFLite model without the operators that stayed."""
-    from tosa_convert.frontends import unlowered as leftovers
-
-    known = {number for number, _ in request.cut}
-    stuck = [replace(row, reason=_STUCK) for row in rows if row.index is None or row.index in known]
-    if stuck:
-        raise TosaConvertError(leftovers.findings(stuck, request.shown or request.source))
-    found = [(row.index, row.operator) for row in rows if row.index is not None]
-    request = replace(request, cut=tuple(sorted({*request.cut, *found})))
-    if not interface.model:
-        return request
-    # The model of Keras is not converted to TFLite again.
-    return replace(request, frontend="tflite", source=str(folder / interface.model))
-
-
-def _with_hints(cut: Cut) -> Cut:
-    """Add advice to the operators of TFLite, which their converter does not give."""
-    operators = [
-        one if one.hint else replace(one, hint=advice("tflite", one.operator))
-        for one in cut.operators
-    ]
-    return replace(cut, operators=tuple(operators))
 
 
 @contextlib.contextmanager

@@ -144,7 +144,7 @@ def from_tflite(
         narrow: element types to convert, "i64" to i32 and "f64" to f32. Every tensor that is narrowed is
             logged.
         func: the signature of a TFLite model that is converted; by default that of its main subgraph.
-        python: the Python that has tosa-converter-for-tflite; by default this one.
+        python: another Python to lower it in; by default this one.
         timeout: seconds that the converter may take.
         limits: as in `load`; `converter-memory` bounds the converter.
 
@@ -153,11 +153,10 @@ def from_tflite(
         locations name the tensors.
 
     Raises:
-        TosaConvertError: "unrecognised-input" for what is not a TFLite model; "frontend-missing" if
-            tosa-converter-for-tflite is not installed;
-            "not-lowered" with every operator that does not lower; "frontend-failed" if the converter
-            crashed, refused the model or took too long; "unknown-argument" or "option-conflict" for
-            shapes that the model does not have.
+        TosaConvertError: "unrecognised-input" for what is not a TFLite model, or a damaged one;
+            "frontend-missing" if the other Python lacks numpy or ml_dtypes; "not-lowered" with every
+            operator that does not lower; "frontend-failed" if it takes too long or too much memory;
+            "unknown-argument" or "option-conflict" for shapes that the model does not have.
 
     Example:
         >>> import tosa_convert as tc

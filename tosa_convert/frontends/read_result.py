@@ -15,7 +15,7 @@ import numpy as np
 
 from tosa_convert import rewrites
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
-from tosa_convert.formats.read import Input, foreign_operations, open_input, read_narrowed
+from tosa_convert.formats.read import Input, open_input, read_narrowed
 from tosa_convert.frontends.process.request import (
     PROGRAM_FILE,
     STATE_FILE,
@@ -155,8 +155,7 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
     for remark in interface.remarks:
         log.warning("%s", remark)
     if interface.not_lowered:
-        rows = [*interface.not_lowered, *_stayed(request, interface, folder)]
-        raise _listed(rows, request, interface)
+        raise _listed(interface.not_lowered, request, interface)
     graph, narrowing = _program(request, interface, folder, options)
     if interface.states:
         graph = with_states(graph, interface, folder)
@@ -269,16 +268,7 @@ def _program(
         raise fail("frontend-failed", request.frontend, message, "please report it")
     func = interface.function or None
     options = replace(options, func=func, input_shapes={}, pass_captured=True, copy=copy)
-    opened = open_input(path, options, where=request.shown or request.source)
-    try:
-        return read_program(opened, options)
-    except TosaConvertError as error:
-        if all(finding.code != "foreign-operator" for finding in error.findings):
-            raise
-        rows = _rows(opened, interface)
-        if not rows:  # None of them is an operator of the model: the finding names what stayed.
-            raise
-        raise _listed(rows, request, interface) from None
+    return read_program(open_input(path, options, where=request.shown or request.source), options)
 
 
 def read_program(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing]:
@@ -308,32 +298,6 @@ def _listed(rows: list[NotLowered], request: Request, interface: Interface) -> T
             )
 
     return TosaConvertError(leftovers.findings(rows, request.shown or request.source))
-
-
-def left_over(request: Request, interface: Interface, folder: Path) -> list[NotLowered]:
-    """Return the operators that a converter could not lower.
-
-    There are none if some of them cannot be cut out.
-    """
-    if any(row.index is None for row in interface.not_lowered):
-        return []
-    return [*interface.not_lowered, *_stayed(request, interface, folder)]
-
-
-def _stayed(request: Request, interface: Interface, folder: Path) -> list[NotLowered]:
-    """Return the operators that a converter left in its program; none if it wrote no program."""
-    path = folder / PROGRAM_FILE
-    if not path.exists():
-        return []
-    opened = open_input(path, ReadOptions(copy=True), where=request.shown or request.source)
-    return _rows(opened, interface)
-
-
-def _rows(opened: Input, interface: Interface) -> list[NotLowered]:
-    from tosa_convert.frontends import unlowered as leftovers
-
-    operations = foreign_operations(opened)
-    return list(leftovers.leftover_rows(operations, interface.operators, interface.places))
 
 
 def _named(graph: Graph, interface: Interface, name: str) -> Graph:

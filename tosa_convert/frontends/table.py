@@ -66,7 +66,6 @@ RUNTIMES: Final[Mapping[str, Mapping[str, str]]] = {
     "jax": {"jax": "jax"},
     "iree": {"iree": "iree-base-compiler iree-base-runtime"},
 }
-_TFLITE: Final = {"tosa_converter_for_tflite": "tosa-converter-for-tflite"}
 _TORCH: Final = {"torch": "torch"}
 
 
@@ -92,7 +91,7 @@ FRONTENDS: Final = {
             name="tflite",
             reads="TFLite models (.tflite)",
             extra="tflite",
-            packages=_TFLITE,
+            packages={},
             converter="tosa_convert.frontends.tflite.convert",
             runtime="tflite",
             forks=True,
@@ -103,7 +102,7 @@ FRONTENDS: Final = {
             name="keras",
             reads="Keras models (.keras, .h5, keras:NAME), and factories of models in Python files",
             extra="keras",
-            packages={"keras": "keras", "tensorflow": "tensorflow", **_TFLITE},
+            packages={"keras": "keras", "tensorflow": "tensorflow"},
             converter="tosa_convert.frontends.keras.convert",
             imports=("keras",),
             runtime="tensorflow",
@@ -114,7 +113,7 @@ FRONTENDS: Final = {
             name="tensorflow",
             reads="TensorFlow SavedModels (folders), and frozen GraphDefs (.pb)",
             extra="keras",
-            packages={"tensorflow": "tensorflow", **_TFLITE},
+            packages={"tensorflow": "tensorflow"},
             converter="tosa_convert.frontends.keras.convert",
             runtime="tensorflow",
             has_signatures=True,
@@ -141,8 +140,8 @@ FRONTENDS: Final = {
         Frontend(
             name="torch-mlir",
             reads="modules of the torch dialect (.mlir, .mlirbc)",
-            extra="mlir",
-            packages={"torch_mlir": "torch-mlir"},
+            extra="torch-mlir",
+            packages={**_TORCH, "torch_mlir": "torch-mlir"},
             converter="tosa_convert.frontends.torch.convert_module",
             runtime="iree",
             forks=True,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding
 from tosa_convert.frontends.process.request import NotLowered
@@ -196,47 +195,7 @@ def name_of(location: str) -> str:
     return found[1] if found else ""
 
 
-#: Operations that only accompany others: constants of operators that stayed, and ends of regions.
-_COMPANIONS: Final = frozenset(
-    {"tfl.pseudo_qconst", "tfl.pseudo_const", "tfl.no_value", "tfl.yield"}
-)
-
 _NO_LOWERING: Final = " has no lowering to TOSA"
-
-
-class Operation(Protocol):
-    """An operation that stayed: its name with the dialect, and its location."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def where(self) -> str: ...
-
-
-def leftover_rows(
-    operations: Sequence[Operation],
-    places: Mapping[str, int],
-    source_places: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[NotLowered]:
-    """Iterate over rows, one for each operator that stayed.
-
-    places: name of a tensor -> the number of the operator that makes it.
-    source_places: name of a tensor -> a location in the source, for a model that was made from it.
-    """
-    for operation in operations:
-        if operation.name in _COMPANIONS:
-            continue
-        name = operation.name.partition(".")[2]
-        tensor = name_of(operation.where)
-        index = places.get(tensor)
-        yield NotLowered(
-            operator=name.upper() if operation.name.startswith("tfl.") else operation.name,
-            where=line_of(source_places.get(tensor, ""))
-            or (operation.where if index is None else place_text(index, tensor)),
-            hint=advice("tflite", name),
-            index=index,
-        )
 
 
 def findings(rows: Sequence[NotLowered], source: str) -> Iterator[Finding]:

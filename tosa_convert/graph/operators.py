@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from tosa_convert.records import NamedTuple
+from typing import Final, NamedTuple
 
 # -- what the row of an operator says, as texts that `opset.py` reads ------------------------------
 
@@ -23,11 +21,11 @@ class Traits(NamedTuple):
     bound: what its accuracy rule multiplies, unless it is the result (reference/bounds).
     edges: for which operands implementations err (golden/edges/operator_edges).
     response: how the result follows a small error of an operand: `linear`, `product` of two,
-        `choice` of one, `bend`, `smooth`, `power`, `pole`, `step`, `cast`, `jump` of a comparison,
+        `choice` of one, `kink`, `smooth`, `power`, `pole`, `step`, `cast`, `jump` of a comparison,
         `equality`, `position` of an extreme, `table`, `sum`, `move`, `mixed` if it moves several
         operands; or "none" if runs with errors show all (golden/accuracy).
     range: the least and the greatest result.
-    terms: what an element of the result is computed from (golden/edges/send_back).
+    terms: what an element of the result is computed from (golden/edges/back_propagation).
     extreme: whether the "greatest" or "least" element is searched.
     random: what makes random operands (qualify/random_graphs).
     folding: whether constants are folded, if that is "exact", "rounded", or "both".
@@ -36,6 +34,8 @@ class Traits(NamedTuple):
     on_bool: the operator that does the same to BOOL; after a colon `negated` if the second operand, or
         `inverted` if the result is; "operand"; or an element type to cast to (rewrites/repairs).
     older_form: what writes it for older states of the dialect, if its form was another one (eras/table).
+    tflite: what writes it for TFLite (golden/backends/tflite_model): "same", "fused" with an activation,
+        or "axis" as an operand, and after colons the numbers of operator and options there.
     accuracy: "exact"; "operand", as the operand whose elements are moved; "none", no rule of TOSA; or
         "own", as the row says.
     products: "own" if the row has `multiply_accumulates`.
@@ -56,13 +56,14 @@ class Traits(NamedTuple):
     overflow: str
     on_bool: str
     older_form: str
+    tflite: str
     accuracy: str
     products: str
 
 
 #: The words of traits that name no entry of a table.
 WORDS: Final = {
-    "response": "none linear product choice bend smooth power pole step cast jump equality position "
+    "response": "none linear product choice kink smooth power pole step cast jump equality position "
     "table sum move mixed",
     "extreme": "none greatest least",
     "folding": "none exact rounded both",
@@ -174,12 +175,12 @@ _BASIC: Final = "elementwise=0 shape=own value=own random=own"
 #: Of operators that no judge has to know: they compute no numbers, or in blocks.
 _UNJUDGED: Final = (
     f"{_BASIC} bound=none edges=none response=none range=-inf:inf terms=none extreme=none "
-    "folding=none overflow=none on_bool=none older_form=none products=none"
+    "folding=none overflow=none on_bool=none older_form=none products=none tflite=none"
 )
 _UNARY: Final = (
     f"{_BASIC} family=elementwise elementwise=1 shape=first bound=none edges=none "
     "response=none range=-inf:inf terms=none extreme=none random=unary folding=exact overflow=none "
-    "on_bool=none older_form=none accuracy=exact products=none"
+    "on_bool=none older_form=none accuracy=exact products=none tflite=none"
 )
 _FUNCTION: Final = f"{_UNARY} response=smooth folding=rounded accuracy=own"
 _SATURATING: Final = f"{_FUNCTION} family=activation edges=saturation range=-1:1"
@@ -191,33 +192,33 @@ _ADDITION: Final = f"{_BINARY} edges=sum response=linear overflow=refused accura
 _REDUCTION: Final = (
     f"{_BASIC} family=reduction shape=one_at_axis bound=none edges=none response=none "
     "range=-inf:inf terms=none extreme=none random=reduction folding=exact overflow=none "
-    "on_bool=none older_form=none accuracy=exact products=none"
+    "on_bool=none older_form=none accuracy=exact products=none tflite=none"
 )
 _POSITION: Final = f"{_REDUCTION} shape=without_axis edges=extremes response=position on_bool=INT8"
 _CONVOLUTION: Final = (
     f"{_BASIC} family=convolution bound=own edges=none response=none range=-inf:inf "
     "terms=convolution extreme=none random=convolution folding=none overflow=none "
-    "on_bool=none older_form=own accuracy=own products=own"
+    "on_bool=none older_form=own accuracy=own products=own tflite=none"
 )
 _MATMUL: Final = (
     f"{_BASIC} family=matmul bound=own edges=none response=none range=-inf:inf terms=matmul "
     "extreme=none random=matmul folding=none overflow=none on_bool=none older_form=none "
-    "accuracy=own products=own"
+    "accuracy=own products=own tflite=none"
 )
 _TRANSFORM: Final = (
     f"{_BASIC} family=fft bound=own edges=none response=none range=-inf:inf terms=none extreme=none "
     "random=fft folding=none overflow=none on_bool=none older_form=none accuracy=own "
-    "products=own"
+    "products=own tflite=none"
 )
 _POOL: Final = (
     f"{_BASIC} family=pooling bound=none edges=none response=none range=-inf:inf terms=window "
     "extreme=none random=pool folding=none overflow=none on_bool=none older_form=none "
-    "accuracy=exact products=none"
+    "accuracy=exact products=none tflite=none"
 )
 _LAYOUT: Final = (
     f"{_BASIC} family=layout bound=none edges=none response=move range=-inf:inf terms=none "
     "extreme=none folding=exact overflow=none on_bool=none older_form=none accuracy=operand "
-    "products=none"
+    "products=none tflite=none"
 )
 _RESHAPED: Final = f"{_LAYOUT} older_form=own"
 _GATHER: Final = f"{_LAYOUT} family=gather random=gather folding=none"
@@ -241,108 +242,120 @@ _FFT: Final = "? the number depends on the algorithm"
 #: In the order of enum Op of the schema, since the position of a row is its code.
 # fmt: off
 ROWS_1_0: Final = (
-    Row("ARGMAX", f"{_POSITION} extreme=greatest", "input", _POSITIONS, "axis nan_mode"),
-    Row("AVG_POOL2D", f"{_POOL} bound=own overflow=saturates older_form=own accuracy=own", POOL,
-        ACCUMULATED, "kernel:2 stride:2 pad:4 acc_type", SUM),
-    Row("CONV2D", _CONVOLUTION, _CONV, _CONVOLVED_MIXED, _WINDOW_2D, SUM, _PRODUCT_2D),
+    Row("ARGMAX", f"{_POSITION} extreme=greatest tflite=own", "input", _POSITIONS, "axis nan_mode"),
+    Row("AVG_POOL2D", f"{_POOL} bound=own overflow=saturates older_form=own accuracy=own tflite=own",
+        POOL, ACCUMULATED, "kernel:2 stride:2 pad:4 acc_type", SUM),
+    Row("CONV2D", f"{_CONVOLUTION} tflite=own", _CONV, _CONVOLVED_MIXED, _WINDOW_2D, SUM, _PRODUCT_2D),
     Row("CONV3D", _CONVOLUTION, _CONV, _CONVOLVED_FP8, "pad:6 stride:3 dilation:3 local_bound acc_type",
         SUM, "output=NPQRO weight=OKLMC input=N...C"),
-    Row("DEPTHWISE_CONV2D", _CONVOLUTION, _CONV, _CONVOLVED_FP8, _WINDOW_2D, SUM,
+    Row("DEPTHWISE_CONV2D", f"{_CONVOLUTION} tflite=own", _CONV, _CONVOLVED_FP8, _WINDOW_2D, SUM,
         "output=NPQ(CM) weight=KLCM input=N..C"),
     Row("FFT2D", _TRANSFORM, "input_real input_imag -> output_real output_imag",
         "f32 f32 -> f32 f32; FP+FFT |", "inverse local_bound", SUM, _FFT, since="1.0 2023-04"),
-    Row("MATMUL", f"{_MATMUL} folding=rounded older_form=own", MATMUL,
+    Row("MATMUL", f"{_MATMUL} folding=rounded older_form=own tflite=own", MATMUL,
         "T U T U -> A; INT | i8:i8:i32 i16:i16:i48; "
         "FP | f16:f16:f16,f32 f32:f32:f32 bf16:bf16:f32 e4m3:e4m3:f16 e5m2:e5m2:f16; "
         "1.1 FP | f8:f8:f16,f32", accuracy=SUM, multiply_accumulates="output=NIJ a=NIK b=.KJ"),
-    Row("MAX_POOL2D", f"{_POOL} extreme=greatest", "input", POOLED, "kernel:2 stride:2 pad:4 nan_mode"),
+    Row("MAX_POOL2D", f"{_POOL} extreme=greatest tflite=own", "input", POOLED,
+        "kernel:2 stride:2 pad:4 nan_mode"),
     Row("RFFT2D", _TRANSFORM, "input_real -> output_real output_imag", "f32 -> f32 f32; FP+FFT |",
         "local_bound", SUM, _FFT, since="1.0 2023-02"),
     Row("TRANSPOSE_CONV2D", f"{_CONVOLUTION} terms=none", _CONV, _CONVOLVED_MIXED,
         "out_pad:4 stride:2 local_bound acc_type", SUM, "output=N..O weight=OKLC input=NHWC"),
-    Row("CLAMP", f"{_UNARY} family=activation edges=clamp response=bend random=own older_form=own",
+    Row("CLAMP", f"{_UNARY} family=activation edges=clamp response=kink random=own older_form=own",
         "input", "T -> T; INT | i8; INT+INT16 | i16; FP | float", "min_val max_val nan_mode"),
     Row("ERF", _SATURATING, "input", _FLOAT, accuracy="inexact: ulp 5", since="1.0 2023-08"),
-    Row("SIGMOID", f"{_SATURATING} bound=own range=0:1", "input", _FLOAT, accuracy="inexact: abs-error"),
-    Row("TANH", f"{_SATURATING} bound=own", "input", _FLOAT,
+    Row("SIGMOID", f"{_SATURATING} bound=own range=0:1 tflite=same:14:0", "input", _FLOAT,
+        accuracy="inexact: abs-error"),
+    Row("TANH", f"{_SATURATING} bound=own tflite=same:28:0", "input", _FLOAT,
         accuracy="inexact: abs-error lower=0.5 base=4; FP32 abs-error lower=0.5 base=12"),
-    Row("ADD", f"{_ADDITION} on_bool=LOGICAL_OR", _TWO, _SUMMED, accuracy=_ROUNDED, commutes=True),
+    Row("ADD", f"{_ADDITION} on_bool=LOGICAL_OR tflite=fused:0:11", _TWO, _SUMMED, accuracy=_ROUNDED,
+        commutes=True),
     Row("ARITHMETIC_RIGHT_SHIFT", _SHIFT, _SHIFTED, _BITS, "round"),
     Row("BITWISE_AND", f"{_BINARY} on_bool=LOGICAL_AND", _TWO, _BITS, commutes=True),
     Row("BITWISE_OR", f"{_BINARY} on_bool=LOGICAL_OR", _TWO, _BITS, commutes=True),
-    Row("BITWISE_XOR", f"{_BINARY} on_bool=LOGICAL_XOR", _TWO, _BITS, commutes=True),
-    Row("INTDIV", f"{_BINARY} edges=quotient random=amounts overflow=refused", "input1 input2:divisor",
-        "T T -> T; INT/FP | i32 i64", old_names="div:2024-07 int_div:2025-04"),
-    Row("LOGICAL_AND", _TRUTHS, _TWO, _BOOLS, commutes=True),
+    Row("BITWISE_XOR", f"{_BINARY} on_bool=LOGICAL_XOR tflite=same:160:125", _TWO, _BITS, commutes=True),
+    Row("INTDIV", f"{_BINARY} edges=quotient random=amounts overflow=refused tflite=fused:42:29",
+        "input1 input2:divisor", "T T -> T; INT/FP | i32 i64", old_names="div:2024-07 int_div:2025-04"),
+    Row("LOGICAL_AND", f"{_TRUTHS} tflite=same:86:62", _TWO, _BOOLS, commutes=True),
     Row("LOGICAL_LEFT_SHIFT", _SHIFT, _SHIFTED, _SHIFTED_BITS),
     Row("LOGICAL_RIGHT_SHIFT", _SHIFT, _SHIFTED, _SHIFTED_BITS),
-    Row("LOGICAL_OR", _TRUTHS, _TWO, _BOOLS, commutes=True),
+    Row("LOGICAL_OR", f"{_TRUTHS} tflite=same:84:60", _TWO, _BOOLS, commutes=True),
     Row("LOGICAL_XOR", _TRUTHS, _TWO, _BOOLS, commutes=True),
-    Row("MAXIMUM", f"{_BINARY} edges=comparison response=bend extreme=greatest on_bool=LOGICAL_OR", _TWO,
-        _NUMBERS, "nan_mode", commutes=True),
-    Row("MINIMUM", f"{_BINARY} edges=comparison response=bend extreme=least on_bool=LOGICAL_AND", _TWO,
-        _NUMBERS, "nan_mode", commutes=True),
+    Row("MAXIMUM",
+        f"{_BINARY} edges=comparison response=kink extreme=greatest on_bool=LOGICAL_OR "
+        "tflite=same:55:39",
+        _TWO, _NUMBERS, "nan_mode", commutes=True),
+    Row("MINIMUM",
+        f"{_BINARY} edges=comparison response=kink extreme=least on_bool=LOGICAL_AND tflite=same:57:39",
+        _TWO, _NUMBERS, "nan_mode", commutes=True),
     Row("MUL",
-        f"{_ADDITION} edges=product response=product random=own on_bool=LOGICAL_AND older_form=own",
+        f"{_ADDITION} edges=product response=product random=own on_bool=LOGICAL_AND older_form=own "
+        "tflite=own",
         "input1 input2 shift:const=0",
         "T T i8 -> U; INT | i8,i16:i32; INT/FP | i32:i32 i64:i64; FP | f32:f32 f16:f16 bf16:bf16",
         accuracy=f"inexact: {_ROUNDED}", commutes=True),
     Row("POW", f"{_FUNCTION} elementwise=2 shape=broadcast bound=own "
-        "edges=power response=power range=0:inf random=own", "input1:positive input2",
+        "edges=power response=power range=0:inf random=own tflite=same:78:56", "input1:positive input2",
         "T T -> T; FP | float", accuracy="inexact: bounds"),
-    Row("SUB", f"{_ADDITION} on_bool=LOGICAL_XOR", _TWO, _SUMMED, accuracy=_ROUNDED),
+    Row("SUB", f"{_ADDITION} on_bool=LOGICAL_XOR tflite=fused:41:28", _TWO, _SUMMED, accuracy=_ROUNDED),
     Row("TABLE", f"{_UNARY} family=activation edges=table response=table "
         "random=own folding=none overflow=refused", "input1 table",
         "T T -> U; INT | i8:i8; INT+INT16 | i16:i32"),
-    Row("ABS", f"{_UNARY} response=bend on_bool=operand", "input1", _NUMBER),
+    Row("ABS", f"{_UNARY} response=kink on_bool=operand tflite=same:101:78", "input1", _NUMBER),
     Row("BITWISE_NOT", f"{_UNARY} on_bool=LOGICAL_NOT", "input1",
         "T -> T; INT | i8 i16 i32; INT/FP | i64"),
-    Row("CEIL", f"{_UNARY} edges=step response=step accuracy=own", "input1", _FLOAT, accuracy="ulp 0.5"),
-    Row("CLZ", f"{_UNARY} folding=none", "input1", "T -> T; INT | i32; INT/FP | i64"),
-    Row("COS", f"{_FUNCTION} bound=own edges=turns range=-1:1", "input1", _FLOAT,
-        accuracy="inexact: abs-error base=1 divisor=2 magnitude=1", since="1.0 2024-04"),
-    Row("EXP", f"{_FUNCTION} bound=own range=0:inf", "input1", _FLOAT,
-        accuracy="inexact: abs-error base=1; FP32 abs-error base=3"),
-    Row("FLOOR", f"{_UNARY} edges=step response=step accuracy=own", "input1", _FLOAT,
+    Row("CEIL", f"{_UNARY} edges=step response=step accuracy=own tflite=same:104:0", "input1", _FLOAT,
         accuracy="ulp 0.5"),
-    Row("LOG", f"{_FUNCTION} bound=own edges=near_one", "input1:positive", _FLOAT,
+    Row("CLZ", f"{_UNARY} folding=none", "input1", "T -> T; INT | i32; INT/FP | i64"),
+    Row("COS", f"{_FUNCTION} bound=own edges=turns range=-1:1 tflite=same:108:84", "input1", _FLOAT,
+        accuracy="inexact: abs-error base=1 divisor=2 magnitude=1", since="1.0 2024-04"),
+    Row("EXP", f"{_FUNCTION} bound=own range=0:inf tflite=same:47:33", "input1", _FLOAT,
+        accuracy="inexact: abs-error base=1; FP32 abs-error base=3"),
+    Row("FLOOR", f"{_UNARY} edges=step response=step accuracy=own tflite=same:8:0", "input1", _FLOAT,
+        accuracy="ulp 0.5"),
+    Row("LOG", f"{_FUNCTION} bound=own edges=near_one tflite=same:73:0", "input1:positive", _FLOAT,
         accuracy="inexact: abs-error lower=0.5"),
-    Row("LOGICAL_NOT", _UNARY, "input1", _BOOL),
-    Row("NEGATE", f"{_UNARY} response=linear random=own overflow=saturates older_form=own",
+    Row("LOGICAL_NOT", f"{_UNARY} tflite=same:87:63", "input1", _BOOL),
+    Row("NEGATE", f"{_UNARY} response=linear random=own overflow=saturates older_form=own tflite=own",
         "input1 input1_zp:const=0 output_zp:const=0",
         "T T T -> T; INT | i8 i16 i32; INT/FP | i64; FP | float"),
     Row("RECIPROCAL", f"{_UNARY} response=pole accuracy=own", "input1:positive", _FLOAT,
         accuracy="inexact: ulp 1"),
-    Row("RSQRT", f"{_UNARY} response=pole accuracy=own", "input1:positive", _FLOAT,
+    Row("RSQRT", f"{_UNARY} response=pole accuracy=own tflite=same:76:0", "input1:positive", _FLOAT,
         accuracy="inexact: ulp 2"),
-    Row("SIN", f"{_FUNCTION} bound=own edges=turns range=-1:1", "input1", _FLOAT,
+    Row("SIN", f"{_FUNCTION} bound=own edges=turns range=-1:1 tflite=same:66:0", "input1", _FLOAT,
         accuracy="inexact: sin", since="1.0 2024-04"),
-    Row("SELECT", f"{_BINARY} elementwise=3 edges=choice response=choice random=own",
+    Row("SELECT", f"{_BINARY} elementwise=3 edges=choice response=choice random=own tflite=same:123:98",
         "input1 input2 input3", "b T T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float"),
-    Row("EQUAL", f"{_COMPARISON} response=equality on_bool=LOGICAL_XOR:inverted", _TWO, _COMPARED,
-        commutes=True),
-    Row("GREATER", f"{_COMPARISON} on_bool=LOGICAL_AND:negated", _TWO, _COMPARED),
-    Row("GREATER_EQUAL", f"{_COMPARISON} on_bool=LOGICAL_OR:negated", _TWO, _COMPARED),
-    Row("REDUCE_ALL", f"{_REDUCTION} edges=count", "input", _BOOL, "axis"),
-    Row("REDUCE_ANY", f"{_REDUCTION} edges=count", "input", _BOOL, "axis"),
-    Row("REDUCE_MAX", f"{_REDUCTION} edges=extremes terms=axis extreme=greatest on_bool=REDUCE_ANY",
+    Row("EQUAL", f"{_COMPARISON} response=equality on_bool=LOGICAL_XOR:inverted tflite=same:71:53", _TWO,
+        _COMPARED, commutes=True),
+    Row("GREATER", f"{_COMPARISON} on_bool=LOGICAL_AND:negated tflite=same:61:44", _TWO, _COMPARED),
+    Row("GREATER_EQUAL", f"{_COMPARISON} on_bool=LOGICAL_OR:negated tflite=same:62:45", _TWO, _COMPARED),
+    Row("REDUCE_ALL", f"{_REDUCTION} edges=count tflite=axis:140:27", "input", _BOOL, "axis"),
+    Row("REDUCE_ANY", f"{_REDUCTION} edges=count tflite=axis:91:27", "input", _BOOL, "axis"),
+    Row("REDUCE_MAX",
+        f"{_REDUCTION} edges=extremes terms=axis extreme=greatest on_bool=REDUCE_ANY tflite=axis:82:27",
         "input", _ORDERED, "axis nan_mode"),
-    Row("REDUCE_MIN", f"{_REDUCTION} edges=extremes terms=axis extreme=least on_bool=REDUCE_ALL",
+    Row("REDUCE_MIN",
+        f"{_REDUCTION} edges=extremes terms=axis extreme=least on_bool=REDUCE_ALL tflite=axis:89:27",
         "input", _ORDERED, "axis nan_mode"),
-    Row("REDUCE_PRODUCT", f"{_REDUCTION} folding=none on_bool=REDUCE_ALL accuracy=own", "input", _FLOAT,
-        "axis", "inexact: reduce-product", old_names="reduce_prod:2025-03"),
-    Row("REDUCE_SUM", f"{_REDUCTION} bound=own response=sum terms=axis folding=both accuracy=own",
+    Row("REDUCE_PRODUCT", f"{_REDUCTION} folding=none on_bool=REDUCE_ALL accuracy=own tflite=axis:81:27",
+        "input", _FLOAT, "axis", "inexact: reduce-product", old_names="reduce_prod:2025-03"),
+    Row("REDUCE_SUM",
+        f"{_REDUCTION} bound=own response=sum terms=axis folding=both accuracy=own tflite=axis:74:27",
         "input", _NUMBER, "axis", SUM),
-    Row("CONCAT", f"{_LAYOUT} response=mixed", "input1*",
+    Row("CONCAT", f"{_LAYOUT} response=mixed tflite=own", "input1*",
         "T -> T; INT/FP | b i64; INT | i8 i32; INT+INT16 | i16; FP | float f8 mx", "axis"),
-    Row("PAD", f"{_RESHAPED} response=mixed", "input1 padding:shape pad_const=0",
+    Row("PAD", f"{_RESHAPED} response=mixed tflite=own", "input1 padding:shape pad_const=0",
         "T T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float f8"),
-    Row("RESHAPE", _RESHAPED, "input1 shape:shape", _MOVED),
-    Row("REVERSE", _LAYOUT, "input1", _MOVED, "axis"),
-    Row("SLICE", _RESHAPED, "input1 start:shape size:shape", _MOVED),
-    Row("TILE", _RESHAPED, "input1 multiples:shape", _MOVED),
-    Row("TRANSPOSE", _RESHAPED, "input1", _MOVED, "perms"),
-    Row("GATHER", f"{_GATHER} folding=exact", "values indices:index row_count?:const:2026-09",
+    Row("RESHAPE", f"{_RESHAPED} tflite=own", "input1 shape:shape", _MOVED),
+    Row("REVERSE", f"{_LAYOUT} tflite=own", "input1", _MOVED, "axis"),
+    Row("SLICE", f"{_RESHAPED} tflite=own", "input1 start:shape size:shape", _MOVED),
+    Row("TILE", f"{_RESHAPED} tflite=own", "input1 multiples:shape", _MOVED),
+    Row("TRANSPOSE", f"{_RESHAPED} tflite=own", "input1", _MOVED, "perms"),
+    Row("GATHER", f"{_GATHER} folding=exact tflite=own",
+        "values indices:index row_count?:const:2026-09",
         f"T U -> T; {_INDEXED}; T U i32 -> T; 1.1 INT/FP | b,i8,i16,i32,i64:i32,i64; "
         "1.1 FP | float,f8,mx:i32,i64"),
     Row("SCATTER", f"{_GATHER} response=mixed", "values_in indices:index input -> values_out",
@@ -353,7 +366,7 @@ ROWS_1_0: Final = (
         "T mode=BILINEAR -> U; INT | i8:i32; INT+INT16 | i16:i48; "
         "FP | f32:f32 f16:f16 bf16:bf16; 1.1 FP | e4m3:e4m3 e5m2:e5m2", "mode", "inexact: resize"),
     Row("CAST", f"{_CONVERSION} elementwise=1 shape=first edges=cast "
-        "response=cast folding=exact overflow=saturates", "input",
+        "response=cast folding=exact overflow=saturates tflite=own", "input",
         "T -> U; INT | b:i8,i16,i32,i64 i8:b,i16,i32 i16:b,i8,i32 i32:b,i8,i16,i64 i64:b,i32; "
         "FP | i8,i16,i32:float float:i8,i16,i32; "
         "FP | f16:f32,f8 f32:f16,bf16,f8 bf16:f32,f8 f8:float; "
@@ -366,7 +379,7 @@ ROWS_1_0: Final = (
         "scale32 rounding_mode per_channel input_unsigned output_unsigned"),
     Row("CONST", _CONSTANT, "",
         "-> T; INT/FP | b i8 i16 i32 i64; INT | i4 i48; FP | float f8 mx e8m0; 1.1 FP | in"),
-    Row("IDENTITY", f"{_LAYOUT} elementwise=1 random=unary folding=none", "input1",
+    Row("IDENTITY", f"{_LAYOUT} elementwise=1 random=unary folding=none tflite=own", "input1",
         "T -> T; INT/FP | b i8 i16 i32 i64; INT | i4 i48; FP | float f8 mx"),
     Row("CUSTOM", f"{_CONTROL} random=none older_form=own products=own", "input_list* -> output_list*",
         "... -> ...; INT/FP |", "operator_name domain_name implementation_attrs",
@@ -401,12 +414,10 @@ ROWS_1_1: Final = (
         removed="2026-09 MATMUL_T of block-scaled tensors"),
     Row("CAST_FROM_BLOCK_SCALED", f"{_CONVERSION} family=block_conversion bound=own",
         "input_data input_scale -> output_data", "T S -> U; FP | in:e8m0:f32,bf16", "block_size",
-        "ulp 1", since="1.1 2025-11",
-        removed="2026-09 CAST of a block-scaled tensor"),
+        "ulp 1", since="1.1 2025-11", removed="2026-09 CAST of a block-scaled tensor"),
     Row("CAST_TO_BLOCK_SCALED", f"{_CONVERSION} family=block_conversion",
         "input_data -> output_data output_scale", "T -> U S; FP | f32,bf16:in:e8m0", "block_size",
-        "ulp 1; FP8E4M3 ulp 2", since="1.1 2025-11",
-        removed="2026-09 CAST to a block-scaled tensor"),
+        "ulp 1; FP8E4M3 ulp 2", since="1.1 2025-11", removed="2026-09 CAST to a block-scaled tensor"),
     Row("DIM", _ON_SHAPES, "input1 -> output:shape",
         "T ->; INT/FP+SHAPE | b i64; INT+SHAPE | i8 i16 i32; FP+SHAPE | float f8 mx in e8m0", "axis",
         since="1.1 2026-01"),
@@ -439,16 +450,14 @@ ROWS_1_1: Final = (
     Row("RESHAPE_BLOCK_SCALED", _BLOCKS,
         "input input_scale? new_value_shape:shape -> output output_scale?",
         "T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float f8; T S -> T S; FP | in:e8m0",
-        "block_size", since="1.1 2026-05",
-        removed="2026-09 RESHAPE, also of a block-scaled tensor"),
+        "block_size", since="1.1 2026-05", removed="2026-09 RESHAPE, also of a block-scaled tensor"),
     Row("ROW_GATHER_BLOCK_SCALED", f"{_BLOCKS} random=row_gather",
         "values values_scale? indices:index row_count:const -> output output_scale?",
         "T U i32 -> T; INT/FP | b,i8,i16,i32:i32,i64 i64:i64; FP | float,f8:i32,i64; "
         "T S U i32 -> T S; FP | in:e8m0:i32,i64", "block_size", since="1.1 2026-05",
         removed="2026-09 GATHER with a row count, also of a block-scaled tensor"),
     Row("ROW_GATHER", f"{_GATHER} random=row_gather", "values indices:index row_count:const",
-        "T U i32 -> T; INT/FP | b,i8,i16,i32,i64:i32,i64; FP | float,f8,mx:i32,i64",
-        since="1.1 2026-08",
+        "T U i32 -> T; INT/FP | b,i8,i16,i32,i64:i32,i64; FP | float,f8,mx:i32,i64", since="1.1 2026-08",
         removed="2026-09 GATHER with a row count"),
     Row("MATMUL_T", _MATMUL, MATMUL, "T U Z(T) Z(U) -> A; INT | i8:i8:i32 i16:i16:i48; "
         "FP | f16:f16:f16 float,f8,mx:float,f8,mx:f32; "

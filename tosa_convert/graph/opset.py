@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tosa_convert.errors import fail
 from tosa_convert.graph.dtypes import (
@@ -21,7 +22,6 @@ from tosa_convert.graph.dtypes import (
     RoundingMode,
 )
 from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, WORDS, Row, Traits
-from tosa_convert.records import NamedTuple, dataclass, replace
 
 #: The value of an attribute in a Graph.
 AttributeValue = int | bool | str | bytes | tuple[int, ...] | IntEnum | DType
@@ -203,10 +203,7 @@ class OperatorSpec:
         return all(low <= n and (high is None or n <= high) for n, (low, high) in ranges)
 
     def newer_than(self, state: str, count: int) -> tuple[str, str]:
-        """Return what a state of the dialect lacks of it with that many operands, and the one that added it.
-
-        Both are "" if it lacks nothing.
-        """
+        """Return what a state lacks of it with that many operands, and what added it; both may be ""."""
         since = max(self.state, *(row.state for row in self.operands[:count]), "")
         if since <= state:
             return "", ""
@@ -312,9 +309,12 @@ def _products(text: str) -> dict[str, tuple[str, ...]]:
     }
 
 
+_WORDS: Final = {name: words.split() for name, words in WORDS.items()}
+
+
 @cache
 def _traits(text: str) -> Traits:
-    return Traits(**dict(word.split("=") for word in text.split()))
+    return Traits(**dict([word.split("=") for word in text.split()]))
 
 
 def _refuse_incomplete(code: int, row: Row, traits: Traits) -> None:
@@ -322,8 +322,8 @@ def _refuse_incomplete(code: int, row: Row, traits: Traits) -> None:
     for name, text in (("accuracy", row.accuracy), ("products", row.multiply_accumulates)):
         if (getattr(traits, name) == "own") != bool(text):
             raise LookupError(f"{row.name}: {name} is {getattr(traits, name)!r}, and {text!r}")
-    for name, words in WORDS.items():
-        if getattr(traits, name) not in words.split():
+    for name, words in _WORDS.items():
+        if getattr(traits, name) not in words:
             raise LookupError(f"{row.name}: {name} is {getattr(traits, name)!r}, one of {words}")
     if (code > len(ROWS_1_0)) != row.since.startswith("1.1 2"):
         raise LookupError(f"{row.name}: found since={row.since!r}, expected a version and a month")
@@ -409,7 +409,7 @@ def table_of(
         >>> [*table_of("edges", {"step": 1}, [operator("CEIL"), operator("ABS")])]
         ['CEIL']
     """
-    words = {row.name: getattr(row.traits, trait) for row in rows}
+    words = {row.name: getattr(row.traits, trait).partition(":")[0] for row in rows}
     keys = {name: name if word == "own" else word for name, word in words.items() if word != "none"}
     missing = [name for name, key in keys.items() if key not in entries]
     unused = entries.keys() - keys.values()

@@ -1341,7 +1341,7 @@ def gather(
     out_type: DTypeLike | None = ...,
 ) -> Array:
     """Return the rows of each batch of `values` that `indices` names, or `row_count` rows from
-    each on.
+    each.
 
     Types:
         values T, indices U -> output T

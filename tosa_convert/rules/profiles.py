@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from math import prod
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from tosa_convert.errors import Finding, Findings
 from tosa_convert.graph.dtypes import V1_0, V1_1, RoundingMode
 from tosa_convert.graph.model import DYNAMIC, Target, block_path, located, operator_path, quoted
-from tosa_convert.records import NamedTuple
 from tosa_convert.rules.families.core import Violation, dashed, known
 from tosa_convert.rules.types import Element, Need, match
 from tosa_convert.rules.validate import unjudged_inputs

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, refuse_unknown
 from tosa_convert.graph.model import MAX_RANK, Block, operator_path, quoted, require_graphs
 from tosa_convert.graph.verify import verify
-from tosa_convert.records import NamedTuple, replace
 from tosa_convert.rules.validate import Validator, Verdict, finding, judge, unused_values
 
 if TYPE_CHECKING:

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.building import PRODUCER, branching, example, graph, op, tensor
+from unit.building import PRODUCER, example
 
-import tosa_convert as tc
 from tosa_convert.cli import convert_file
-from tosa_convert.cli.main import run, tosa_flatbuffer, verb
+from tosa_convert.cli.main import run, verb
 from tosa_convert.formats.flatbuffer.write import plan
-from tosa_convert.graph import Graph, compare
-from tosa_convert.version import __version__, draft_name
+from tosa_convert.graph import Graph
+from tosa_convert.version import __version__
 
 TEXT = """module {
   func.func @f(%a: tensor<2xf32> {tosa.tensor_name = "x"}) -> tensor<2xf32> {
@@ -22,7 +21,6 @@ TEXT = """module {
   }
 }
 """
-TWO = "func.func @f() { return }\nfunc.func @g(%a: tensor<2xi64>) { return }\n"
 
 
 @pytest.fixture
@@ -55,94 +53,6 @@ def save(path: Path, made: Graph) -> None:
 
 def listing(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-@pytest.mark.usefixtures("m")
-def test_mlir_becomes_a_flatbuffer_and_comes_back(convert: Any, tmp_path: Path) -> None:
-    assert convert("m.mlir", "-o", "m.tosa") == (0, b"", "")
-    assert tc.load(tmp_path / "m.tosa").main.inputs == ["x"]
-    assert convert("m.tosa", "-o", "n.mlir") == (0, b"", "")
-    assert convert("n.mlir", "-o", "n.tosa") == (0, b"", "")
-    assert (tmp_path / "n.tosa").read_bytes() == (tmp_path / "m.tosa").read_bytes()
-    assert listing(tmp_path) == ["m.mlir", "m.tosa", "n.mlir", "n.tosa"]
-
-
-@pytest.mark.usefixtures("m")
-@pytest.mark.parametrize("extension", ["tosa", "json", "mlir", "mlirbc", "bc"])
-def test_the_extension_says_what_is_written(convert: Any, tmp_path: Path, extension: str) -> None:
-    assert convert("m.mlir", "-o", f"out.{extension}")[0] == 0
-    found = tc.load(tmp_path / f"out.{extension}")
-    assert compare(tc.load(tmp_path / "m.mlir"), found) is None
-
-
-@pytest.mark.usefixtures("m")
-@pytest.mark.parametrize("kind", ["tosa", "json", "mlir", "mlirbc"])
-def test_an_option_wins_over_the_extension(convert: Any, tmp_path: Path, kind: str) -> None:
-    from tosa_convert.io.formats import sniff
-
-    assert convert("m.mlir", "--to", kind, "-o", "out.xyz")[0] == 0
-    assert sniff(memoryview((tmp_path / "out.xyz").read_bytes()), "") == kind
-
-
-@pytest.mark.usefixtures("m")
-def test_without_an_output_the_other_side_goes_to_stdout(convert: Any, tmp_path: Path) -> None:
-    code, out, err = convert("m.mlir")
-    assert (code, err) == (0, "")
-    assert out[4:8] == b"TOSA"
-    (tmp_path / "m.tosa").write_bytes(out)
-    code, out, err = convert("m.tosa")
-    assert (code, err) == (0, "")
-    assert b"module attributes {tosa.description" in out
-    assert convert("m.tosa", "-o", "-")[1] == out
-
-
-@pytest.mark.usefixtures("m")
-def test_names_and_versions_are_as_requested(convert: Any, tmp_path: Path) -> None:
-    assert convert("m.mlir", "--names", "generate", "--tosa-version", "1.1", "-o", "m.tosa")[0] == 0
-    found = tc.load(tmp_path / "m.tosa")
-    assert found.main.inputs == ["TosaInput_0"]
-    assert str(found.version) == "1.1.0 draft"
-    assert convert("m.mlir", "-o", "m.tosa")[0] == 0
-    assert str(tc.load(tmp_path / "m.tosa").version) == "1.0.0"
-
-
-def test_a_version_that_cannot_express_the_graph_is_refused(convert: Any, tmp_path: Path) -> None:
-    save(tmp_path / "m.tosa", graph("x", "x", [tensor("x", "INT64")], []))
-    code, _, err = convert("m.tosa", "--tosa-version", "1.0", "-o", "n.tosa")
-    assert code == 4
-    assert "INT64 needs TOSA 1.1" in err
-    assert listing(tmp_path) == ["m.tosa"]
-
-
-def test_a_function_is_chosen_by_name(convert: Any, tmp_path: Path, torch_mlir: Any) -> None:
-    (tmp_path / "two.mlir").write_text(TWO)
-    code, _, err = convert("two.mlir", "-o", "two.tosa")
-    assert code == 2
-    assert err.count("[ambiguous-function]") == 2
-    assert "two.mlir:1:1: error: function @f is one of 2" in err
-    assert listing(tmp_path) == ["two.mlir"]
-    for name in ("g", "@g"):
-        assert convert("two.mlir", "--func", name, "-o", "two.tosa")[0] == 0
-        assert tc.load(tmp_path / "two.tosa").regions[0].name == "g"
-    code, _, err = convert("two.mlir", "--func", "h", "-o", "no.tosa")
-    assert code == 2
-    assert "no function @h with a body; found @f, @g" in err
-
-
-def test_weights_are_stored_where_requested(convert: Any, tmp_path: Path) -> None:
-    weight = bytes(range(240)) * 10
-    save(
-        tmp_path / "m.tosa",
-        graph("", "w", [tensor("w", "INT8", (2400,), weight)], [op("CONST", "", "w")]),
-    )
-    assert convert("m.tosa", "--weights", "offset", "-o", "o.tosa")[0] == 0
-    assert (tmp_path / "o.tosa").read_bytes().endswith(weight)
-    assert convert("o.tosa", "--weights", "embedded", "-o", "e.tosa")[0] == 0
-    assert convert("e.tosa", "--weights", "npy", "-o", "n.tosa")[0] == 0
-    assert (tmp_path / "n.weights").is_dir()
-    assert weight not in (tmp_path / "n.tosa").read_bytes()
-    for name in ("o.tosa", "e.tosa", "n.tosa"):
-        assert compare(tc.load(tmp_path / "m.tosa"), tc.load(tmp_path / name)) is None
 
 
 @pytest.mark.parametrize(
@@ -186,44 +96,6 @@ def test_a_wrong_request_is_exit_code_2_and_changes_nothing(
     assert (tmp_path / "m.tosa").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "[empty-input]"),
-        (b"\x89PNG\r\n\x1a\n\0\0", "[unrecognised-input]"),
-        (b"func.func @f(", "[malformed-mlir]"),
-        (b"ML\xefR\x0d and nothing after it", "[malformed-mlir]"),
-        (b"\x10\0\0\0TOSA\0\0\0\0", "[malformed-flatbuffer]"),
-        (b"{", "[malformed-json]"),
-        (b"module {}\n\xff", "[unrecognised-input]"),
-        (b"module {}\n" + b" " * 5000 + b"\xff", "[malformed-mlir]"),
-        (b"\xef\xbb\xbfmodule {\n", "[malformed-mlir]"),
-    ],
-)
-def test_bad_input_is_exit_code_3_and_leaves_nothing(
-    convert: Any, tmp_path: Path, torch_mlir: Any, content: bytes, message: str
-) -> None:
-    (tmp_path / "m").write_bytes(content)
-    code, out, err = convert("m", "-o", "out.tosa")
-    assert (code, out) == (3, b"")
-    assert message in err
-    assert "Traceback" not in err
-    assert listing(tmp_path) == ["m"]
-
-
-def test_a_program_that_cannot_be_converted_is_exit_code_4_with_every_finding(
-    convert: Any, tmp_path: Path, torch_mlir: Any
-) -> None:
-    body = "%0 = arith.addf %a, %a : tensor<2xf64>\n  return %0 : tensor<2xf64>"
-    signature = "@f(%a: tensor<2xf64>) -> tensor<2xf64>"
-    (tmp_path / "m.mlir").write_text(f"func.func {signature} {{\n  {body}\n}}\n")
-    code, out, err = convert("m.mlir", "-o", "out.tosa")
-    assert (code, out) == (4, b"")
-    assert "m.mlir:1:1: error: argument 0: tensor<2xf64>: TOSA has no element type f64" in err
-    assert "m.mlir:2:8: error: 'arith.addf' is not a TOSA operator" in err
-    assert listing(tmp_path) == ["m.mlir"]
-
-
 @pytest.mark.usefixtures("m")
 def test_a_direction_that_does_not_fit_the_input_is_refused(convert: Any, tmp_path: Path) -> None:
     code, _, err = convert("m.mlir", "--import-from-flatbuffer")
@@ -262,40 +134,6 @@ def test_an_interrupt_is_exit_code_130(
     monkeypatch.setattr(convert_file, "read", interrupted)
     assert convert("m.tosa", "-o", "out.json")[0] == 130
     assert listing(tmp_path) == ["m.tosa"]
-
-
-def test_help_and_version_are_exit_code_0(convert: Any) -> None:
-    code, out, _ = convert("--help")
-    assert code == 0
-    assert b"--export-to-flatbuffer" in out
-    code, out, _ = convert("--version")
-    assert code == 0
-    assert out.decode().endswith(f"{__version__}; TOSA 1.0, and 1.1 as {draft_name()}\n")
-    code, out, _ = convert("--version", command=tosa_flatbuffer)
-    assert code == 0
-    assert out.decode().endswith(f"{__version__}; TOSA 1.0, and 1.1 as {draft_name()}\n")
-
-
-def test_the_convert_verb_equals_the_convert_command(convert: Any, tmp_path: Path) -> None:
-    save(tmp_path / "m.tosa", branching())
-    assert convert("convert", "m.tosa", "-o", "a.json", command=tosa_flatbuffer)[0] == 0
-    assert convert("m.tosa", "-o", "b.json")[0] == 0
-    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-
-
-def test_the_same_input_gives_the_same_bytes_from_any_folder(
-    convert: Any, tmp_path: Path, torch_mlir: Any
-) -> None:
-    outputs = set()
-    for name in ("one", "other/below"):
-        folder = tmp_path / name
-        folder.mkdir(parents=True)
-        (folder / "m.mlir").write_text(TEXT)
-        assert convert(str(folder / "m.mlir"), "-o", str(folder / "m.tosa"))[0] == 0
-        outputs.add((folder / "m.tosa").read_bytes())
-    assert len(outputs) == 1
-    assert convert(str(folder / "m.mlir"), "--full-paths", "-o", "full.tosa")[0] == 0
-    assert str(folder).encode() in (tmp_path / "full.tosa").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -45,23 +45,6 @@ def test_another_element_type_is_refused_with_the_near_one(data: Any) -> None:
     assert "FP8E4M3" in err
 
 
-def test_the_arrays_of_an_archive_have_a_row_each(data: Any) -> None:
-    np.savez("a.npz", x=np.array([[1.5, -2.0, np.nan]], "f4"), n=np.arange(3), b=np.array([True]))
-    code, out, err = data("a.npz")
-    assert (code, err) == (0, "")
-    assert rows(out) == [
-        "x float32 [1, 3] -2 1.5 -0.25 0 1 0 -2, 1.5",
-        "n int64 [3] 0 2 1 1 0 0 0, 1, 2",
-        "b bool [1] 1 1 1 0 0 0 1",
-    ]
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_one_array_is_shown_with_the_name_of_its_file(data: Any, order: Any) -> None:
-    np.save("x.npy", np.asarray(np.arange(6, dtype="i2").reshape(2, 3), order=order))
-    assert rows(data("x.npy")[1]) == ["x.npy int16 [2, 3] 0 5 2.5 1 0 0 0, 1, 2, 3, 4, 5"]
-
-
 def test_opaque_bytes_are_shown_as_the_numbers_that_they_are(data: Any) -> None:
     np.save("b.npy", np.array([1.5, 2.5], ml_dtypes.bfloat16))
     np.save("f.npy", np.array([1.5, 2.5], ml_dtypes.float8_e4m3fn))

@@ -46,40 +46,12 @@ def test_each_operator_has_what_tosa_asks_of_it(capsys: pytest.CaptureFixture[st
         assert [line[6:] for line in lines if line.startswith("    - ")] == conditions(spec)
 
 
-def test_an_operator_has_what_it_computes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert explained("RESCALE", "CONST") == 0
-    rescale, const = capsys.readouterr().out.split("\n\nCONST")
-    assert (
-        "What it computes:\n\n    Return round((input - input_zp) * multiplier / 2^shift)"
-        in rescale
-    )
-    assert "What it computes" not in const
-
-
 def test_the_end_of_a_message_can_be_given_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert explained("[invalid-operator: add-broadcast]") == 0
     out = capsys.readouterr().out
     assert out.startswith("invalid-operator\n")
     assert "\n\nADD\n" in out
     assert "    - sizes in each dimension are equal or 1\n" in out
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("missing-refmodl", "did you mean missing-refmodel?"),
-        ("conv2", "did you mean conv2d?"),
-        ("zzz", "a message ends with its code in brackets"),
-        ("", "a message ends with its code in brackets"),
-    ],
-)
-def test_another_name_is_refused(name: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert explained(name) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    message, *rest = shown.err.splitlines()
-    assert message.endswith(" [unknown-name]")
-    assert rest == [f"    {hint}"]
 
 
 def test_a_rule_of_whole_programs_is_not_taken_for_an_operator(
@@ -136,16 +108,3 @@ def test_quiet_leaves_the_command_out(
         assert ("tosa-flatbuffer explain empty-input" in shown) == (option == "--verbose")
     assert not log.is_quiet()
     assert not log.is_verbose()
-
-
-def test_a_wheel_has_the_page_in_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Prefer the page of the package to that of a checkout around it."""
-    from tosa_convert.cli import explain
-
-    (tmp_path / "cli").mkdir()
-    (tmp_path / "errors.md").write_text("\n### `empty-input`\n\nof the package\n")
-    monkeypatch.setattr(explain, "__file__", str(tmp_path / "cli" / "explain.py"))
-    assert explained("empty-input") == 0
-    assert capsys.readouterr().out == "empty-input\n\nof the package\n"

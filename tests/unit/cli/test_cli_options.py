@@ -98,30 +98,6 @@ def test_all_values_of_an_option_reach_the_verb(
 
 
 @pytest.mark.parametrize(
-    ("verb", "first", "second"),
-    [
-        pytest.param(verb, param, other, id=f"{verb.name} {param.opts[-1]} {other}")
-        for verb in ALL
-        for param in verb.command.params
-        if isinstance(param, Option)
-        for other in param.excludes
-    ],
-)
-def test_options_that_exclude_each_other_are_refused_in_any_order(
-    verb: Documented, first: Option, second: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (other,) = (row for row in verb.command.params if second in row.opts)
-    assert isinstance(other, Option)
-    for given in (
-        [*tokens(first), *tokens(other)],
-        [*tokens(other), *tokens(first)],
-    ):
-        assert run(tosa_flatbuffer, [*verb.name.split(), *given]) == 2
-        err = capsys.readouterr().err
-        assert f"{first.flag} and {other.flag} exclude each other" in err
-
-
-@pytest.mark.parametrize(
     ("arguments", "expected", "near"),
     [
         (["conver"], "found 'conver', expected one of", "did you mean convert?"),
@@ -167,30 +143,6 @@ def test_all_errors_of_the_command_line_have_one_form(
     assert ": error: " in head
     assert head.endswith("[option-conflict]")
     assert near in " ".join(hints)
-
-
-@pytest.mark.parametrize("order", [("vela", "flatc"), ("flatc", "vela")])
-def test_a_file_is_judged_for_every_program_that_is_named(
-    order: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "m.tosa"
-    path.write_bytes(b"".join(plan(example(), PRODUCER).pieces()))
-    assert run(tosa_flatbuffer, ["validate", str(path), "--for", "flatc"]) == 0
-    assert run(tosa_flatbuffer, ["validate", str(path), "--for", "vela"]) == 1
-    capsys.readouterr()
-    assert run(tosa_flatbuffer, ["validate", str(path), "--for", order[0], "--for", order[1]]) == 1
-    assert "unsupported-by-reader" in capsys.readouterr().out
-
-
-def test_profiles_add_up(tmp_path: Path) -> None:
-    path = tmp_path / "m.tosa"
-    tensors = [tensor("x", "INT16", (1,)), tensor("y", "INT16", (1,))]
-    made = graph("x", "y", tensors, [op("IDENTITY", "x", "y")])
-    path.write_bytes(b"".join(plan(made, PRODUCER).pieces()))
-    options = ["--profile", "PRO-INT", "--profile", "EXT-INT16"]
-    for given in (options, options[2:] + options[:2]):
-        assert run(tosa_flatbuffer, ["validate", str(path), *given]) == 0
-    assert run(tosa_flatbuffer, ["validate", str(path), *options[2:]]) == 2
 
 
 def test_quiet_leaves_errors_and_data_and_verbose_says_what_was_recognised(
@@ -288,17 +240,6 @@ OLD = {
     ("upgrade", "--json-report"): "--report",
     ("weights strip", "--parameters"): "--all",
 }
-
-
-def test_all_earlier_spellings_are_tested() -> None:
-    found = {
-        (verb.name, param.flag): name
-        for verb in ALL
-        for param in verb.command.params
-        if isinstance(param, Option)
-        for name in param.old
-    }
-    assert found == OLD
 
 
 @pytest.mark.parametrize(("verb", "flag"), OLD)

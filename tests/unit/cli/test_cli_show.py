@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from pathlib import Path
@@ -16,26 +15,6 @@ from tosa_convert.cli import text_columns
 from tosa_convert.cli.main import run, verb
 from tosa_convert.graph import Constant, Graph, Region, dtype
 from tosa_convert.graph.opset import OPERATORS
-
-SCREEN = """\
-m.tosa: TOSA flatbuffer, 1.2 KiB
-  version     TOSA 1.0.0
-  producer    2026.8.0 tosa-convert 0.1.0
-  needs       TOSA 1.0, PRO-FP, level 8k
-  inputs      x  FP32 [2, 3]
-  outputs     y  FP32 [3]
-  operators   5 of 5 kinds
-              ADD          1
-              CONST        1
-              CONST_SHAPE  1
-              REDUCE_SUM   1
-              RESHAPE      1
-  types       FP32  5 tensors  1 constant, 24 bytes
-  constants   1, 24 bytes, in the file
-  work        0 multiply-accumulates (MACs)
-  memory      48 bytes of activations in use at a time
-  findings    none
-"""
 
 
 @pytest.fixture
@@ -54,28 +33,6 @@ def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> Any:
 # -- the screen ------------------------------------------------------------------------------------
 
 
-def test_the_screen_of_a_program(show: Any) -> None:
-    code, out, err = show("m.tosa")
-    assert (code, err) == (0, "")
-    assert re.sub("flatbuffer, .*", "flatbuffer, 1.2 KiB", out) == SCREEN
-
-
-@pytest.mark.parametrize("form", ["m.json", "m.mlirbc", "off.tosa", "npy.tosa", "npy.json"])
-def test_every_format_shows_the_same_program(show: Any, form: str) -> None:
-    weights: Any = {"off.tosa": "offset", "npy.tosa": "npy", "npy.json": "npy"}.get(
-        form, "embedded"
-    )
-    made = example()
-    made.main.tensors["w"] = tensor("w", shape=(512, 3), data=bytes(512 * 3 * 4))
-    made.main.tensors["x"].shape = made.main.tensors["s"].shape = (512, 3)
-    tc.save(made, form, weights=weights)
-    code, out, err = show(form)
-    assert (code, err) == (0, "")
-    where = {"offset": "after the flatbuffer", "npy": "in .npy files beside it"}
-    assert f"constants   1, 6.0 KiB, {where.get(weights, 'in the file')}\n" in out
-    assert "outputs     y  FP32 [3]\n" in out
-
-
 def test_constants_in_several_places_are_listed_apart(show: Any) -> None:
     tc.save(example(), "m.tosa", weights="npy")
     made = tc.load("m.tosa")
@@ -92,15 +49,6 @@ def test_constants_in_several_places_are_listed_apart(show: Any) -> None:
     assert "  1, 24 bytes, in .npy files beside it\n" in out
 
 
-def test_weights_beside_the_file_that_were_edited_are_shown(show: Any) -> None:
-    tc.save(example(), "m.tosa", weights="npy")
-    (array,) = Path("m.weights").glob("*.npy")
-    array.write_bytes(array.read_bytes()[:-4] + b"\0\0\x80\x3f")
-    with pytest.raises(tc.TosaConvertError):
-        tc.load("m.tosa")
-    assert show("m.tosa")[0] == 0
-
-
 def test_constants_without_data_are_counted(show: Any) -> None:
     tc.save(example(), "m.tosa", weights="npy")
     for path in Path("m.weights").iterdir():
@@ -110,16 +58,6 @@ def test_constants_without_data_are_counted(show: Any) -> None:
     assert "constants   1 without data\n" in out
     assert "[missing-data]" in out
     assert "needs       no target: TOSA forbids the program\n" in out
-
-
-def test_findings_are_on_the_screen_and_are_no_failure(show: Any) -> None:
-    made = example()
-    made.main.tensors["y"].shape = (4,)
-    tc.save(made, "bad.tosa", validate=False)
-    code, out, err = show("bad.tosa")
-    assert (code, err) == (0, "")
-    assert 'findings    region "main" block "main" operator #4 RESHAPE' in out
-    assert "[invalid-operator: reshape-output-shape]" in out
 
 
 def test_regions_and_variables_have_their_lines(show: Any) -> None:
@@ -168,26 +106,6 @@ def test_names_of_a_file_cannot_write_lines_of_their_own(show: Any) -> None:
 # -- input -----------------------------------------------------------------------------------------
 
 
-def test_a_file_that_cannot_be_read_is_an_error(show: Any) -> None:
-    Path("broken.tosa").write_bytes(b"\x10\0\0\0TOSA\0\0\0\0\0\0\0\0")
-    code, out, err = show("broken.tosa")
-    assert (code, out) == (3, "")
-    assert "broken.tosa: byte" in err
-    assert "[malformed-flatbuffer]" in err
-    assert show("missing.tosa")[0] == 2
-
-
-def test_standard_input_is_shown(show: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = Path("m.tosa").read_bytes()
-    for arguments in ([], ["-"], ["--operators"], ["--hex", "-"]):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-        code, out, err = show(*arguments)
-        assert (code, err) == (0, "")
-        assert out
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert show()[1].startswith("<stdin>: TOSA flatbuffer")
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -213,20 +131,6 @@ def test_options_that_have_no_effect_are_refused(show: Any, arguments: list[str]
 # -- several files ---------------------------------------------------------------------------------
 
 
-def test_several_files_have_a_row_each(show: Any) -> None:
-    Path("models").mkdir()
-    tc.save(example(), "models/a.tosa", weights="npy")
-    tc.save(branching(), "models/b.json")
-    code, out, err = show("models")
-    assert (code, err) == (0, "")
-    lines = out.splitlines()
-    assert [line.split()[:2] for line in lines] == [
-        ["file", "format"],
-        [str(Path("models/a.tosa")), "tosa"],
-        [str(Path("models/b.json")), "json"],
-    ]
-
-
 def test_a_file_that_cannot_be_read_does_not_stop_the_others(show: Any) -> None:
     Path("broken.tosa").write_bytes(b"\x10\0\0\0TOSA")
     code, out, err = show("broken.tosa", "m.tosa")
@@ -246,19 +150,6 @@ def test_a_folder_without_programs_is_an_error(show: Any) -> None:
 
 
 # -- listings --------------------------------------------------------------------------------------
-
-
-def test_operators_have_a_line_each(show: Any) -> None:
-    code, out, _ = show("m.tosa", "--operators")
-    assert code == 0
-    assert out.splitlines() == [
-        "region main",
-        "  #0    CONST () -> w: FP32 [2, 3]",
-        '  #1    ADD (x: FP32 [2, 3], w: FP32 [2, 3]) -> s: FP32 [2, 3] loc("f.mlir":2:8)',
-        "  #2    REDUCE_SUM (s: FP32 [2, 3]) -> m: FP32 [1, 3] {axis = 0}",
-        "  #3    CONST_SHAPE () -> to: shape [3]",
-        "  #4    RESHAPE (m: FP32 [1, 3], to: shape [3]) -> y: FP32 [3]",
-    ]
 
 
 def test_operators_of_regions_follow_the_operator_that_runs_them(show: Any) -> None:
@@ -291,32 +182,6 @@ def test_regions_that_run_each_other_end() -> None:
     assert max(map(len, lines)) < 200
 
 
-def test_tensors_have_a_row_each(show: Any) -> None:
-    out = show("m.tosa", "--tensors")[1]
-    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in out.splitlines()}
-    assert rows["x"] == "FP32 [2, 3] 24 input 1: ADD"
-    assert rows["w"] == "FP32 [2, 3] 24 constant #0 CONST 1: ADD"
-    assert rows["y"] == "FP32 [3] 12 activation #4 RESHAPE nothing"
-    assert rows["to"] == "shape [3] constant #3 CONST_SHAPE 1: RESHAPE"
-
-
-def test_weights_have_their_statistics(show: Any) -> None:
-    made = example()
-    made.main.tensors["w"].data = Constant(
-        dtype("FP32"),
-        6,
-        b"".join(
-            value.to_bytes(4, "little")
-            for value in (0, 0x3F800000, 0x40000000, 0x7FC00000, 0x7F800000, 0)
-        ),
-    )
-    tc.save(made, "m.tosa")
-    header, row = show("m.tosa", "--constants")[1].splitlines()
-    titles = "constant type bytes least greatest mean zeros NaN inf values"
-    assert " ".join(header.split()) == titles
-    assert " ".join(row.split()) == "w FP32 [2, 3] 24 0 2 0.75 2 1 1 0 (2x), 1, 2"
-
-
 def test_a_pattern_selects_by_name_operator_user_and_location(show: Any) -> None:
     def shown(*arguments: str) -> list[str]:
         return [line.split()[0] for line in show("m.tosa", *arguments)[1].splitlines()[1:]]
@@ -343,18 +208,6 @@ def test_lines_are_cut_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 # -- bytes -----------------------------------------------------------------------------------------
-
-
-def test_bytes_are_shown_with_their_fields(show: Any) -> None:
-    code, out, err = show("m.tosa", "--hex")
-    assert (code, err) == (0, "")
-    lines = out.splitlines()
-    assert re.fullmatch(
-        r"0000  .. .. .. ..  +offset of the root table TosaGraph  -> 0x..", lines[0]
-    )
-    assert lines[1] == "0004  54 4f 53 41              identifier  'TOSA'"
-    shown = sum(len(line[6:29].split()) for line in lines)
-    assert shown == len(Path("m.tosa").read_bytes())
 
 
 def test_large_data_is_shortened_unless_asked_for(show: Any) -> None:

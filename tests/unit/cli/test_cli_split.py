@@ -80,14 +80,6 @@ def test_what_parts_cannot_have_is_refused(
     assert message in capfd.readouterr().err
 
 
-def test_only_mlir_text_has_parts(source: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    target = source.parent / "m.tosa"
-    source.write_text(FUNCTION.format("one", "abs", "f32"), encoding="utf-8")
-    assert run(verb("convert"), ["-export-to-flatbuffer", str(source), "-o", str(target)]) == 0
-    assert run(verb("convert"), ["--split-input-file", str(target), "-o", "a.mlir"]) == 2
-    assert "(--split-input-file) does not apply to TOSA flatbuffer" in capfd.readouterr().err
-
-
 def test_one_dash_before_another_option_names_the_option(
     source: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from unit.building import PRODUCER, graph, op, tensor
 import tosa_convert as tc
 from manual.commands import verbs
 from tosa_convert.cli.main import run, tosa_flatbuffer
-from tosa_convert.cli.option import ArrayFile, Folder, NamesFile, Option, ReadPath, WritePath
+from tosa_convert.cli.option import Folder, NamesFile, Option
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.write import dumps
 from tosa_convert.golden.arrays.npz import save_npz
@@ -100,8 +100,6 @@ WRITE_OPTIONS = {
     "upgrade --json-report": ("upgrade m.tosa -o out.tosa --json-report {}", b""),
     "validate --output": ("validate m.tosa --json -o {}", b""),
 }
-#: Where `-` is tested elsewhere: `-i` of convert is that of run, and weights are exported into a folder.
-ELSEWHERE = {"convert --input", "weights export --output"}
 
 ALL = {verb.name: verb.command for verb in verbs() if not isinstance(verb.command, click.Group)}
 
@@ -227,18 +225,6 @@ def names_of(*kinds: type) -> set[str]:
         for param in command.params
         if type(param.type) in kinds
     }
-
-
-def test_every_file_that_a_verb_reads_or_writes_is_tested() -> None:
-    programs = {f"{name} {param.name}" for name in READS for param in ALL[name].params[:2]}
-    assert names_of(ReadPath, ArrayFile) - programs == READ_OPTIONS.keys() | {"convert --input"}
-    outputs = {f"{name} --output" for name in WRITES}
-    assert names_of(WritePath) - outputs == WRITE_OPTIONS.keys() | {"weights export --output"}
-    kinds = (ReadPath, ArrayFile, WritePath, Folder, NamesFile)
-    for name, command in ALL.items():
-        for param in command.params:
-            is_file = isinstance(param.type, (click.Path, click.File, NamesFile))
-            assert not is_file or type(param.type) in kinds, f"{name} {param.name}"
 
 
 @pytest.fixture

@@ -20,21 +20,6 @@ from tosa_convert.cli.start import PlainCall, help_text, plain_call
 from tosa_convert.cli.verbs import DESCRIBED
 from tosa_convert.version import version_text
 
-#: Lines that must be parsed without click: what scripts and suites call a thousand times.
-LINES = (
-    "convert a.mlirbc -o b.tosa",
-    "convert",
-    "convert - -o - --to mlir",
-    "convert --export-to-flatbuffer --no-validate a.mlir",
-    "convert a.tosa --to=mlir --generic --no-locations -q",
-    "convert a b --output=folder --verify -v",
-    "repack a.tosa -o b.tosa --weights offset",
-    "validate a.tosa",
-    "validate a.tosa --level 8k --json",
-    "show a.tosa --operators",
-    "diff a.tosa b.tosa --ignore-order",
-)
-
 
 def by_click(name: str, words: list[str]) -> tuple[dict[str, Any], dict[str, Any], str | None]:
     """Return the parameters, what the context remembers, and what is standard output."""
@@ -50,13 +35,6 @@ def hold_together(call: PlainCall) -> None:
     found = {f"--{key}" for key in ("quiet", "verbose") if key in meta}
     assert found == call.given.keys() & {"--quiet", "--verbose"}
     assert (output is not None) == (call.values.get("output") == "-")
-
-
-@pytest.mark.parametrize("line", LINES)
-def test_lines_of_small_jobs_are_plain(line: str) -> None:
-    call = plain_call("", line.split())
-    assert call is not None
-    hold_together(call)
 
 
 #: Lines for click, though nothing in them is unknown.

@@ -42,14 +42,6 @@ def completions(line: str) -> list[tuple[str, str]]:
     return [(kind, text) for kind, _, text in (row.partition(",") for row in done.stdout.split())]
 
 
-def test_verbs_are_completed() -> None:
-    assert completions("tosa-flatbuffer con") == [("plain", "convert")]
-    assert {text for _, text in completions("tosa-flatbuffer ")} == {
-        verb.name for verb in verbs() if not verb.depth
-    }
-    assert ("plain", "strip") in completions("tosa-flatbuffer weights s")
-
-
 def test_options_and_their_choices_are_completed() -> None:
     assert ("plain", "--weights") in completions("tosa-flatbuffer-convert x --we")
     assert ("plain", "--weights") in completions("tosa-flatbuffer convert x --we")

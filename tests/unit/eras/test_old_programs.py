@@ -216,42 +216,6 @@ def test_what_has_no_form_today_is_refused(
     assert reason in caught.value.findings[0].message
 
 
-@pytest.mark.parametrize(
-    ("image", "weight", "result", "shape"),
-    [
-        ("3x4", "5x4", "?x?", (3, 5)),
-        ("?x4", "5x4", "3x?", (3, 5)),
-        ("3x4", "?x4", "?x5", (3, 5)),
-        ("3x?", "5x4", "3x5", (3, 5)),
-        ("?x?", "5x4", "?x?", (-1, 5)),
-        ("3x4", "?x4", "?x?", (3, -1)),
-    ],
-)
-def test_sizes_of_a_product_follow_from_one_another(
-    image: str, weight: str, result: str, shape: tuple[int, ...]
-) -> None:
-    arguments = ", ".join(
-        f"%{name}: tensor<{sizes}xf32>"
-        for name, sizes in zip("abc", (image, weight, weight.partition("x")[0]), strict=True)
-    )
-    text = function(fully_connected(image, weight, result), arguments, f"tensor<{result}xf32>")
-    found = tc.load(text)
-    assert tc.validate(found) == []
-    assert found.main.shapes[found.main.operators[-1].inputs[1]].values() == shape
-
-
-def test_all_operations_that_cannot_be_upgraded_are_named_at_once() -> None:
-    line = '%{} = "tosa.transpose"(%a, %b) : (tensor<2x3xf32>, tensor<2xi32>) -> tensor<3x2xf32>'
-    text = function(
-        "\n".join(line.format(name) for name in ("x", "y", "0")),
-        "%a: tensor<2x3xf32>, %b: tensor<2xi32>",
-        "tensor<3x2xf32>",
-    )
-    with pytest.raises(tc.TosaConvertError) as caught:
-        tc.load(text)
-    assert len(caught.value.findings) == 3
-
-
 def test_the_verb_takes_its_input_for_an_old_program_and_reports_each_kind_of_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -329,14 +293,6 @@ def test_a_global_that_the_function_uses_is_a_variable(generic: bool) -> None:
     assert variable.data.numpy().tolist() == [1.0, 2.0]
 
 
-def test_a_global_that_is_not_declared_is_named() -> None:
-    text = function("%0 = ml_program.global_load @g : tensor<2xf32>", "", "tensor<2xf32>")
-    with pytest.raises(tc.TosaConvertError) as caught:
-        tc.load(text)
-    assert caught.value.code == "undefined-name"
-    assert "@g" in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("lines", "code"),
     [
@@ -360,26 +316,6 @@ def test_an_operation_without_its_operands_is_refused(lines: str, code: str) -> 
     assert not code or code in {finding.code for finding in caught.value.findings}
 
 
-def test_the_month_of_the_dialect_decides_what_a_program_leaves_open() -> None:
-    text = function(
-        '%0 = "tosa.transpose_conv2d"(%a, %b, %c) {out_pad = [1, -1, 0, 0], '
-        "out_shape = [1, 4, 4, 1], stride = [1, 1]} : "
-        "(tensor<1x2x2x1xf32>, tensor<1x3x3x1xf32>, tensor<1xf32>) -> tensor<1x4x4x1xf32>",
-        "%a: tensor<1x2x2x1xf32>, %b: tensor<1x3x3x1xf32>, %c: tensor<1xf32>",
-        "tensor<1x4x4x1xf32>",
-    )
-    pads = {}
-    for month in ("", "2022-12", "2023-02"):
-        (operator,) = (
-            op
-            for op in tc.load(text, dialect=month).main.operators
-            if op.spec.name == "TRANSPOSE_CONV2D"
-        )
-        pads[month] = operator.attributes["out_pad"]
-    assert pads[""] == pads["2022-12"] == (-1, 1, 0, 0)
-    assert pads["2023-02"] == (1, -1, 0, 0)
-
-
 @pytest.mark.parametrize(("month", "last"), [("", 0), ("2022-06", 1), ("2026-10", 0)])
 def test_the_month_says_whether_booleans_in_hexadecimal_are_packed(month: str, last: int) -> None:
     text = function(
@@ -393,9 +329,3 @@ def test_the_month_says_whether_booleans_in_hexadecimal_are_packed(month: str, l
     # Packed, the second byte is the last element; otherwise the second element.
     assert data.numpy().tolist()[8] == last
     assert data.numpy().tolist()[1] == 1 - last
-
-
-def test_an_unknown_month_is_refused() -> None:
-    with pytest.raises(tc.TosaConvertError) as caught:
-        tc.load(FILES[0], dialect="2021-01")
-    assert caught.value.code == "option-conflict"

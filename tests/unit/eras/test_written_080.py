@@ -17,12 +17,8 @@ from unit.building import counting
 import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.eras.downgrade import form_080
 from tosa_convert.formats.read import open_input, read_upgraded
-from tosa_convert.formats.wire.layout_080 import DTYPES, OPERATORS
-from tosa_convert.graph.dtypes import DTYPES as TYPES_OF_TODAY
-from tosa_convert.graph.model import Operator
-from tosa_convert.graph.opset import OPERATORS as OPERATORS_OF_TODAY
+from tosa_convert.formats.wire.layout_080 import OPERATORS
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.io.options import ReadOptions
 
@@ -64,15 +60,6 @@ def test_every_operator_that_0_80_has_is_read_back_as_the_same_program() -> None
     finally:
         logging.disable(logging.NOTSET)
     assert seen - {"CONST_SHAPE"} == {*OPERATORS} - GONE
-
-
-def test_the_form_has_the_operators_and_types_of_the_layout() -> None:
-    form = form_080()
-    names = {
-        row.encoded_as for row in OPERATORS_OF_TODAY if form.has_operator(Operator(row, (), ()))
-    }
-    assert names - {"CONST_SHAPE", "VARIABLE"} == {*OPERATORS} - (GONE - {"DIM"})
-    assert {row.name for row in TYPES_OF_TODAY if form.has_type(row)} == {*DTYPES.values()}
 
 
 def test_attributes_are_those_of_0_80() -> None:
@@ -138,17 +125,6 @@ def rescaled(reads_twice: bool) -> tc.Graph:
     return b.graph()
 
 
-@pytest.mark.parametrize(("reads_twice", "kind"), [(False, 2), (True, 4)])
-def test_a_tensor_is_unsigned_if_only_rescale_reads_it(reads_twice: bool, kind: int) -> None:
-    graph = rescaled(reads_twice)
-    block = fields(old(graph))
-    assert next(row["type"] for row in block["tensors"] if row["name"] == "x") == kind
-    attribute = next(op["attribute"] for op in block["operators"] if "attribute" in op)
-    assert attribute["input_zp"] == 128
-    assert attribute["input_unsigned"]
-    assert program(again(old(graph))) == program(graph)
-
-
 def test_what_0_80_does_not_have_is_named_all_at_once() -> None:
     b = Builder("main")
     x = b.input("x", "fp32", (2,))
@@ -194,13 +170,6 @@ def test_options_that_0_80_does_not_have_are_refused(options: dict[str, Any], me
         tc.dumps(rescaled(reads_twice=False), **options)
     assert caught.value.code == "option-conflict"
     assert message in str(caught.value)
-
-
-def test_lost_locations_are_said(caplog: pytest.LogCaptureFixture) -> None:
-    graph = rescaled(reads_twice=False)
-    graph.main.operators[-1].location = 'loc("here")'
-    old(graph)
-    assert "the locations of 1 operators are not in the file" in caplog.text
 
 
 # -- the command line --------------------------------------------------------------------------------

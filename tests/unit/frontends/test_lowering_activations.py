@@ -12,7 +12,6 @@ import pytest
 from frontends.lowered_arrays import F16, F32, known, names, program, results
 
 from tosa_convert.frontends.lowering import activations as act
-from tosa_convert.frontends.lowering.arithmetic import clip as bounds
 from tosa_convert.frontends.lowering.scope import constant
 
 EDGES = np.array([0, -0.0, 0.3, -0.3, 3, -3, 5, -5, 20, -20, 100, -100, 1e30, np.inf, np.nan])
@@ -128,11 +127,3 @@ def test_the_gate_is_the_second_half() -> None:
     x = X[:40].reshape(4, 10)
     (found,) = results(act.glu, x)
     np.testing.assert_allclose(found, x[:, :5] * sigmoid(x[:, 5:].astype(np.float64)), rtol=1e-5)
-
-
-def test_bounds_of_bounds_are_one_clamp() -> None:
-    def bounded(s: Any, x: Any) -> Any:
-        return bounds(s, act.relu(s, bounds(s, x, -2.0, 5.0)), -np.inf, 3.0)
-
-    assert names(program(bounded, X)) == {"CLAMP": 1}
-    np.testing.assert_array_equal(results(bounded, X)[0], clip(X, 0, 3))

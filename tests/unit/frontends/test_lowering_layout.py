@@ -135,28 +135,9 @@ def test_no_reshape_is_between_two_products() -> None:
     np.testing.assert_allclose(results(network, X)[0], want, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [(5,), (4, 5), (3, 1, 1), (1, 3, 4, 5)])
-def test_a_constant_meets_what_was_reshaped(shape: tuple[int, ...]) -> None:
-    """One that differs along other dimensions than the last ones stays after the RESHAPE."""
-    other = RNG.normal(size=shape).astype(F32)
-
-    def sum_of(s: Scope, a: Array) -> Array:
-        made = layout.reshape(s, s.elementwise("abs", a), X.shape)
-        return s.add(made, constant(other))
-
-    flat = X.reshape(24, 5)
-    np.testing.assert_allclose(results(sum_of, flat)[0], np.abs(X) + other, rtol=1e-6)
-
-
 def test_reshapes_that_undo_each_other_are_none() -> None:
     def back(s: Scope, a: Array) -> Array:
         made = layout.reshape(s, layout.reshape(s, a, (6, 20)), (120,))
         return s.elementwise("abs", layout.reshape(s, made, X.shape))
 
     assert names(program(back, X)) == {"ABS": 1}
-
-
-def test_lower_ranks_broadcast() -> None:
-    column = RNG.normal(size=(4, 1)).astype(F32)
-    (found,) = results(lambda s, a, b: s.mul(a, b), X, column)
-    np.testing.assert_array_equal(found, X * column)

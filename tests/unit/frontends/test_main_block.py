@@ -28,16 +28,6 @@ def counting(dtype: DTypeName = "int32") -> tc.Graph:
     return b.graph()
 
 
-def test_a_state_is_read_before_and_written_after_the_call(tmp_path: Path) -> None:
-    np.savez(tmp_path / STATE_FILE, s0=np.array([5, 7], np.int32))
-    graph = with_states(counting(), Interface(states=[COUNT]), tmp_path)
-    assert (graph.main.inputs, graph.main.outputs) == (["x"], ["y"])
-    assert tc.validate(graph) == []
-    result = tc.run(graph, {"x": np.array([1, 2], np.int32)}, engine="numpy")
-    assert result.outputs["y"].tolist() == [5, 7]
-    assert result.variables["count"].tolist() == [6, 9]
-
-
 def test_a_state_of_opaque_bytes_has_the_type_of_the_program(tmp_path: Path) -> None:
     values = np.array([1.5, -2], ml_dtypes.bfloat16)
     np.savez(tmp_path / STATE_FILE, s0=values.view("V2"))

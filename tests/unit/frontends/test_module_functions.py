@@ -9,7 +9,7 @@ import pytest
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.frontends import module_header
-from tosa_convert.frontends.module_header import argument_names, choose_function, unique
+from tosa_convert.frontends.module_header import argument_names, choose_function
 from tosa_convert.frontends.process.request import Request
 
 
@@ -109,16 +109,3 @@ def test_sizes_that_fit_no_argument_are_refused(
     with pytest.raises(TosaConvertError, match=message) as caught:
         with_sizes(torch_mlir, sizes)
     assert caught.value.code == code
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (["x", "y"], ["x", "y"]),
-        (["x", "x"], ["x", "x_1"]),
-        # The name that the third one would get is that of the second one.
-        (["x", "x_2", "x"], ["x", "x_2", "x_3"]),
-    ],
-)
-def test_no_two_names_are_equal(names: list[str], expected: list[str]) -> None:
-    assert unique(names) == expected

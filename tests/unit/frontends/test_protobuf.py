@@ -35,10 +35,6 @@ def test_a_text_in_pieces_is_read_as_one(pieces: list[bytes]) -> None:
     assert (number, bytes(message(value))) == (20, b"".join(pieces))
 
 
-def test_packed_numbers_are_read_one_by_one() -> None:
-    assert numbers(memoryview(b"\x05\x96\x01\x00")) == [5, 150, 0]
-
-
 @pytest.mark.parametrize(
     ("data", "what"),
     [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tosa_convert.builder import Builder
-from tosa_convert.frontends.recipes import cumulate, reduce_by_halves, scatter_rows
+from tosa_convert.frontends.recipes import cumulate, scatter_rows
 from tosa_convert.reference.evaluate import Machine
 
 SIZES = range(1, 21)
@@ -26,19 +26,6 @@ def test_sums_are_cumulated_in_few_steps(size: int) -> None:
     made = cumulate(given, size, lambda x, y: list(map(add, x, y)), moved)
     assert made == list(itertools.accumulate(given))
     assert len(steps) == (size - 1).bit_length()
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_each_element_is_reduced_once(size: int) -> None:
-    made = reduce_by_halves(
-        [f"{n} " for n in range(size)],
-        size,
-        lambda x, y: list(map(add, x, y)),
-        lambda x, start, stop: x[start:stop],
-        lambda parts: [one for part in parts for one in part],
-    )
-    assert len(made) == 1
-    assert sorted(map(int, made[0].split())) == list(range(size))
 
 
 @pytest.mark.parametrize("columns", [1, 2, 6])

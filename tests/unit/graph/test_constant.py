@@ -57,35 +57,6 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("row", DTYPES, ids=str)
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 33])
-def test_all_forms_of_the_same_elements_are_equal_in_every_view(row: DType, count: int) -> None:
-    unpacked = random_bytes(row, count)
-    for made in forms(row, unpacked, count):
-        assert made.nbytes == row.wire_bytes(count)
-        assert b"".join(made.chunks()) == in_file(row, unpacked)
-        assert bytes(made.packed()) == in_file(row, unpacked)
-        assert made.elements().tobytes() == unpacked
-        assert made.elements().shape == (count, row.element_bytes)
-        for other in forms(row, unpacked, count):
-            assert made.same_bits(other)
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("row", DTYPES, ids=str)
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 33])
-def test_a_splat_is_its_element_repeated(row: DType, count: int) -> None:
-    element = random_bytes(row, 1)
-    splat = Constant(row, count, element, splat=True)
-    full = Constant(row, count, in_file(row, element * count))
-    assert b"".join(splat.chunks()) == bytes(full.buffer)
-    assert splat.same_bits(full)
-    assert full.same_bits(splat)
-    assert splat.elements().tobytes() == element * count
-    assert bytes(splat.uniform() or b"") == (element if count else b"")
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("row", DTYPES, ids=str)
 @pytest.mark.parametrize("place", [0, 1, 8, 15, 16, 32])
 def test_one_changed_element_anywhere_is_noticed(row: DType, place: int) -> None:
     count = 33
@@ -100,66 +71,10 @@ def test_one_changed_element_anywhere_is_noticed(row: DType, place: int) -> None
             assert not other.same_bits(Constant(row, count, same[: row.element_bytes], splat=True))
 
 
-def test_a_constant_without_elements_has_no_uniform_element() -> None:
-    assert Constant(dtype("FP32"), 0, b"").uniform() is None
-    assert Constant(dtype("FP32"), 0, bytes(4), splat=True).uniform() is None
-
-
-@pytest.mark.parametrize("row", DTYPES, ids=str)
-def test_the_first_elements_are_a_constant_of_the_same_form(row: DType) -> None:
-    unpacked = random_bytes(row, 9)
-    splat = Constant(row, 9, unpacked[: row.element_bytes], splat=True)
-    for made in (*forms(row, unpacked, 9), splat):
-        for count in (0, 1, 5, 9, 10):
-            found = made.first(count)
-            assert found.count == min(count, 9)
-            assert (found.unpacked, found.splat) == (made.unpacked, made.splat)
-            assert found.elements().tobytes() == made.elements()[:count].tobytes()
-            assert found.buffer.obj is made.buffer.obj
-
-
-def test_minus_zero_is_not_zero_and_nan_payloads_count() -> None:
-    row = dtype("FP32")
-    zeros = Constant(row, 2, bytes(8))
-    mixed = Constant(row, 2, bytes.fromhex("00000000 00000080"))
-    assert mixed.uniform() is None
-    assert not mixed.same_bits(zeros)
-    nans = Constant(row, 2, bytes.fromhex("0000c07f 0000c07f"))
-    assert nans.same_bits(nans)
-    assert bytes(nans.uniform() or b"").hex() == "0000c07f"
-    assert not nans.same_bits(Constant(row, 2, bytes.fromhex("0000c07f 0100c07f")))
-
-
 def test_numbers_of_other_dtypes_or_counts_differ() -> None:
     one = Constant(dtype("INT8"), 4, bytes(4))
     assert not one.same_bits(Constant(dtype("FP8E4M3"), 4, bytes(4)))
     assert not one.same_bits(Constant(dtype("INT8"), 3, bytes(3)))
-
-
-@pytest.mark.parametrize(
-    ("row", "data", "expected"),
-    [
-        ("BOOL", "00 01 02", [False, True, True]),
-        ("INT4", "e1 07", [1, -2, 7]),
-        ("INT8", "01 80 ff", [1, -128, -1]),
-        ("INT16", "0080 ffff 0100", [-32768, -1, 1]),
-        ("INT48", "ffffffffffff 000000000080 010000000000", [-1, -(2**47), 1]),
-        ("INT64", "ffffffffffffffff 0000000000000080 0100000000000000", [-1, -(2**63), 1]),
-        ("BF16", "803f 00c0 0000", [1.0, -2.0, 0.0]),
-        ("FP16", "003c 00c0 0000", [1.0, -2.0, 0.0]),
-        ("FP32", "0000803f 000000c0 00000000", [1.0, -2.0, 0.0]),
-        ("FP8E4M3", "38 c0 00", [1.0, -2.0, 0.0]),
-        ("FP8E5M2", "3c c0 00", [1.0, -2.0, 0.0]),
-        ("FP8UE8M0", "7f 80 7e", [1.0, 2.0, 0.5]),
-        ("FP6E2M3", "08 ec 01", [1.0, -2.0, 7.0]),
-        ("FP4E2M1", "c2 07", [1.0, -2.0, 6.0]),
-        ("MXINT8", "40 c0 00", [64, -64, 0]),
-    ],
-)
-def test_bytes_of_a_file_are_these_numbers(row: str, data: str, expected: list[float]) -> None:
-    found = Constant(dtype(row), 3, bytes.fromhex(data)).numpy()
-    assert found.astype(np.float64).tolist() == [float(number) for number in expected]
-    assert not found.flags.writeable
 
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)
@@ -237,48 +152,6 @@ def test_minus_8_in_int4_is_found_in_every_form(place: int) -> None:
     assert not Constant(dtype("FP4E2M1"), 2, b"\x88").holds_int4_minus_8()
 
 
-def test_the_unused_nibble_of_an_odd_int4_is_not_an_element() -> None:
-    assert not Constant(dtype("INT4"), 1, b"\x81").holds_int4_minus_8()
-
-
-@pytest.mark.parametrize(
-    ("kind", "values", "stored"),
-    [
-        ("INT4", [-8, -1, 7], b"\xf8\x07"),
-        ("INT48", [-1, 2**47 - 1], b"\xff" * 6 + b"\xff" * 5 + b"\x7f"),
-        ("INT8", [-128, 127], b"\x80\x7f"),
-        ("BOOL", [0, 1], b"\0\1"),
-        ("FP16", [1, -2], b"\0\x3c\0\xc0"),
-        ("BF16", [1.5, 3], b"\xc0\x3f\x40\x40"),
-        ("FP8E4M3", [448, -448], b"\x7e\xfe"),
-        ("FP16", [65504, math.inf], b"\xff\x7b\x00\x7c"),
-    ],
-)
-def test_arrays_become_constants_of_every_kind(
-    kind: str, values: list[float], stored: bytes
-) -> None:
-    made = constant_of(np.array(values), dtype(kind))
-    assert made.count == len(values)
-    assert b"".join(made.chunks()) == stored
-    assert made.numpy().tolist() == values
-
-
-@pytest.mark.parametrize(
-    ("kind", "paddings"),
-    [
-        ("INT8", [0, 7, 6, 5, 4, 3, 2, 1, 0, 7]),
-        ("INT4", [0, 7, 7, 6, 6, 5, 5, 4, 4, 3]),
-        ("INT48", [0, 2, 4, 6, 0, 2, 4, 6, 0, 2]),
-        ("FP32", [0, 4] * 5),
-        ("FP4E2M1", [0] * 10),
-        ("FP6E2M3", [0] * 10),
-    ],
-)
-def test_data_is_padded_as_tosa_opt_pads_it(kind: str, paddings: list[int]) -> None:
-    made = [constant_of(np.zeros(count), dtype(kind)) for count in range(10)]
-    assert [constant.padding for constant in made] == paddings
-
-
 @pytest.mark.parametrize(
     ("kind", "value", "said"),
     [
@@ -301,30 +174,6 @@ def test_data_is_padded_as_tosa_opt_pads_it(kind: str, paddings: list[int]) -> N
 def test_values_that_do_not_fit_are_refused(kind: str, value: float, said: str) -> None:
     with pytest.raises(ValueError, match=f"^{said}$"):
         constant_of(np.array([0, value]), dtype(kind))
-
-
-@pytest.mark.parametrize(
-    ("kind", "array", "said"),
-    [
-        ("INT8", np.array([200], np.uint8), "200"),
-        ("INT16", np.array([0.5], np.float16), "0.5"),
-        ("INT64", np.array([0, 2**63], np.uint64), str(2**63)),
-        ("INT64", np.array([0, 2**63], object), str(2**63)),
-        ("INT32", np.array([-(2**31) - 1]), str(-(2**31) - 1)),
-    ],
-)
-def test_the_type_of_an_array_does_not_let_its_values_through(
-    kind: str, array: Any, said: str
-) -> None:
-    with pytest.raises(ValueError, match=f"^{said} does not fit {kind}$"):
-        constant_of(array, dtype(kind))
-
-
-@pytest.mark.parametrize("row", DTYPES, ids=str)
-def test_an_arrays_type_stands_for_an_element_type(row: DType) -> None:
-    expected = {"INT48": "INT64", "MXINT8": "INT8"}.get(row.name, row.name)
-    assert dtype_of_array(np.zeros(1, row.numpy)) is dtype(expected)
-    assert dtype_of_array(np.zeros(1, np.complex64)) is None
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.int8, np.int64])

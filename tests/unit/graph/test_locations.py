@@ -3,26 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from unit.building import op
 
-from tosa_convert.graph.model import located, name_in_location
-
-
-@pytest.mark.parametrize(
-    ("location", "text"),
-    [
-        ("", "path"),
-        ("loc(unknown)", "path"),
-        ('loc("f.mlir":2:8)', "f.mlir:2:8: path"),
-        ('loc("add"("f.mlir":12:345))', 'f.mlir:12:345: loc("add"("f.mlir":12:345)): path'),
-        ('loc("f.mlir":0:8)', 'loc("f.mlir":0:8): path'),
-        ('loc("f\\tg":2:8)', 'loc("f\\tg":2:8): path'),
-        ('loc("f\tg":2:8)', 'loc("f\tg":2:8): path'),
-        ('loc("add")', 'loc("add"): path'),
-    ],
-)
-def test_a_path_follows_the_position_in_a_file(location: str, text: str) -> None:
-    assert located("path", op("ABS", location=location)) == text
+from tosa_convert.graph.model import name_in_location
 
 
 @pytest.mark.parametrize(

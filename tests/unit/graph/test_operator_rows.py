@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from tosa_convert.eras.table import DOWNGRADES
-from tosa_convert.golden.edges import operator_edges, send_back
+from tosa_convert.golden.backends import tflite_model
+from tosa_convert.golden.edges import back_propagation, operator_edges
 from tosa_convert.graph import OPERATORS, operator
 from tosa_convert.graph.dtypes import BY_NAME, NanPropagationMode
 from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, WORDS, Row, Traits
@@ -15,45 +16,6 @@ from tosa_convert.graph.opset import _spec, table_of
 from tosa_convert.qualify.random_graphs import generate
 from tosa_convert.reference import bounds, evaluate
 from tosa_convert.rules.families import rules_of
-
-
-@pytest.mark.parametrize(
-    ("name", "count", "expected"),
-    [
-        ("CONCAT", 0, []),
-        ("CONCAT", 3, ["input1", "input1", "input1"]),
-        ("COND_IF", 1, ["condition"]),
-        ("COND_IF", 2, ["condition", "input_list"]),
-        ("COND_IF", 4, ["condition", "input_list", "input_list", "input_list"]),
-        ("RESHAPE_BLOCK_SCALED", 2, ["input", "new_value_shape"]),
-        ("RESHAPE_BLOCK_SCALED", 3, ["input", "input_scale", "new_value_shape"]),
-        ("ADD", 2, ["input1", "input2"]),
-    ],
-)
-def test_an_operand_has_the_row_of_its_position(name: str, count: int, expected: list[str]) -> None:
-    spec = operator(name)
-    assert [spec.operand(index, count).name for index in range(count)] == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "fewest", "most", "results"),
-    [("ADD", 2, 2, 1), ("CONCAT", 0, 9, 1), ("RESHAPE_BLOCK_SCALED", 2, 3, 1), ("FFT2D", 2, 2, 2)],
-)
-def test_an_operator_takes_as_many_operands_as_it_has_rows(
-    name: str, fewest: int, most: int, results: int
-) -> None:
-    spec = operator(name)
-    taken = [count for count in range(10) if spec.takes(count, results)]
-    assert taken == [*range(fewest, most + 1)]
-    assert not spec.takes(fewest, 0)
-    assert not spec.takes(fewest, 3)
-
-
-@pytest.mark.parametrize(("name", "count"), [("ADD", 2), ("COND_IF", 1), ("CONCAT", 0)])
-def test_an_operand_that_there_is_not_has_no_row(name: str, count: int) -> None:
-    with pytest.raises(IndexError):
-        operator(name).operand(count, count)
-
 
 #: Operators on single elements, by the number of operands whose elements meet.
 ELEMENTWISE = {
@@ -85,18 +47,6 @@ def test_operators_on_elements_are_known() -> None:
     every = {name for names in ELEMENTWISE.values() for name in names.split()}
     assert {row.name for row in OPERATORS if row.elementwise} == every
     assert [row.name for row in OPERATORS if row.commutes] == [*COMMUTES]
-
-
-def test_products_are_known_by_their_dimensions() -> None:
-    assert operator("MATMUL").multiply_accumulates == {
-        "output": ("N", "I", "J"),
-        "a": ("N", "I", "K"),
-        "b": (".", "K", "J"),
-    }
-    assert operator("ADD").multiply_accumulates == {}
-    assert {row.name for row in OPERATORS if row.uncounted} == {"FFT2D", "RFFT2D", "CUSTOM"}
-    kernels = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D", "CONV2D_BLOCK_SCALED")
-    assert [operator(name).kernel_dimension for name in kernels] == [1, 1, 0, 1, 1]
 
 
 def test_few_operators_have_regions_or_the_code_of_another() -> None:
@@ -132,27 +82,15 @@ def test_some_operands_hold_certain_numbers() -> None:
     }
 
 
-def test_zero_points_shifts_and_paddings_can_be_left_out() -> None:
-    found = {(part.name, part.default) for row in OPERATORS for part in row.operands}
-    left_out = {name for name, default in found if default == 0}
-    assert {name for name in left_out if not name.endswith("_zp")} == {"shift", "pad_const"}
-    assert {default for _, default in found} == {0, None}
-    assert {row.name for row in OPERATORS for part in row.operands if part.name == "shift"} == {
-        "MUL",
-        "RESCALE",
-    }
-    assert operator("MUL").operands[2].default == 0
-    assert operator("RESCALE").operands[2].default is None
-
-
 #: Traits whose words name entries of tables -> the table, which has been built.
 TABLES: Mapping[str, Mapping[str, object]] = {
     "value": evaluate.OPERATIONS,
     "bound": bounds.BOUNDS,
     "edges": operator_edges._OWN,
-    "terms": send_back._TERMS,
+    "terms": back_propagation._TERMS,
     "random": generate.RULES,
     "older_form": DOWNGRADES,
+    "tflite": tflite_model._RULES,
 }
 #: Traits that other tests compare with what operators do, or whose words are those of `WORDS`.
 OTHERS = {"family", "elementwise", "shape", "range", "on_bool", "accuracy", "products"} | {*WORDS}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.building import branching, example, graph, op, tensor
+from unit.building import example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
@@ -19,36 +19,6 @@ def program() -> tc.Graph:
     tensors = [tensor(name, "FP32", (2,)) for name in ("a", "b", "t", "y", "z")]
     operators = [op("ADD", "a b", "t"), op("EXP", "t", "y"), op("ABS", "t", "z")]
     return graph("a b", "y z", tensors, operators)
-
-
-def test_arguments_and_results_are_renamed_and_nothing_else() -> None:
-    renamed = tc.rename(program(), ["image", "mask"], ["score", "box"])
-    assert renamed.main.inputs == ["image", "mask"]
-    assert renamed.main.outputs == ["score", "box"]
-    assert list(renamed.main.tensors) == ["box", "image", "mask", "score", "t"]
-    assert all(name == value.name for name, value in renamed.main.tensors.items())
-    assert verify(renamed) == []
-    assert tc.compare(renamed, program(), names=False) is None
-    assert program().main.inputs == ["a", "b"]
-
-
-def test_names_may_be_exchanged() -> None:
-    renamed = tc.rename(program(), ["b", "a"])
-    assert renamed.main.operators[0].inputs == ("b", "a")
-    assert verify(renamed) == []
-
-
-def test_no_names_change_nothing() -> None:
-    made = program()
-    assert tc.rename(made) is made
-
-
-def test_branches_keep_their_names() -> None:
-    made = branching()
-    names = [f"input{n}" for n in range(len(made.main.inputs))]
-    renamed = tc.rename(made, names)
-    assert verify(renamed) == []
-    assert renamed.regions[1] is made.regions[1]
 
 
 @pytest.mark.parametrize(
@@ -81,22 +51,6 @@ def test_a_value_that_is_an_argument_and_a_result_has_one_name() -> None:
         tc.rename(through, ["y"], ["z"])
 
 
-def test_export_and_convert_rename(torch_mlir: Any, tmp_path: Path) -> None:
-    module = tc.to_module(program(), names="generate")
-    data = tc.export_tosa_func_to_flatbuffer(
-        module, input_names=["p", "q"], output_names=["r", "s"]
-    )
-    assert tc.load(data).main.inputs == ["p", "q"]
-    assert tc.load(data).main.outputs == ["r", "s"]
-    for source, target in (("m.tosa", "n.json"), ("m.mlir", "n.mlir"), ("m.tosa", "n.mlirbc")):
-        tc.save(program(), tmp_path / source)
-        arguments = [str(tmp_path / source), "-o", str(tmp_path / target)]
-        arguments += ["--input-names", "p,q", "--output-names", "r,1", "--output-names", "s"]
-        assert run(verb("convert"), arguments) == 0
-        found = tc.load(tmp_path / target)
-        assert (found.main.inputs, found.main.outputs) == (["p", "q"], ["r,1", "s"])
-
-
 def test_a_wrong_number_of_names_leaves_no_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,12 +69,6 @@ def test_names_of_frameworks_are_made_to_fit() -> None:
     assert "t_2" in renamed.main.tensors, "the value between them had the name"
     assert verify(renamed) == []
     assert tc.compare(renamed, made, names=False) is None
-
-
-def test_a_value_that_gets_two_names_keeps_the_first() -> None:
-    made = program()
-    made.main.outputs = ["y", "y"]
-    assert rename_in_order(made, ["a", "b"], ["first", "second"]).main.outputs == ["first"] * 2
 
 
 def test_an_unknown_output_that_is_close_to_none_lists_the_outputs() -> None:

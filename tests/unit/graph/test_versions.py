@@ -9,27 +9,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.building import example, graph, op, tensor
+from unit.building import graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.formats.write import stamp
 from tosa_convert.golden.running.run_options import lacking_findings
-from tosa_convert.graph import Version, dtype, lowest_version
-from tosa_convert.graph.dtypes import DTYPES, BlockShape, DType
-from tosa_convert.graph.model import BlockScale, SoftwareVersion
+from tosa_convert.graph import Version, dtype
+from tosa_convert.graph.dtypes import DTYPES, BlockShape
+from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec, operator
 from tosa_convert.graph.versions import (
     _NEW_IN_1_1,
-    BY_NAME,
     DRAFTS,
-    MIN_READER,
-    MXFP_FEATURE,
     V1_0,
     V1_1_DRAFT,
     _is_within,
     draft_findings,
-    features,
-    incompatibility,
     parse_version,
     version_findings,
     version_name,
@@ -44,98 +39,6 @@ NEW_OPERATORS = {row.name for row in OPERATORS if row.code > LAST_OF_1_0.code}
 def test_the_rows_say_1_1_exactly_where_1_1_is_needed() -> None:
     assert {row.name for row in OPERATORS if row.since == (1, 1)} == NEW_OPERATORS
     assert LAST_OF_1_0.code == 75
-
-
-@pytest.mark.parametrize("row", DTYPES, ids=str)
-def test_a_tensors_type_decides_the_version(row: DType) -> None:
-    made = graph("x", "x", [tensor("x", row.name)], [])
-    assert lowest_version(made) == {(1, 0): V1_0, (1, 1): V1_1_DRAFT}[row.since]
-
-
-@pytest.mark.parametrize("row", OPERATORS, ids=str)
-def test_an_operator_decides_the_version(row: object) -> None:
-    made = graph("", "", [], [op(str(row))])
-    expected = V1_1_DRAFT if str(row) in NEW_OPERATORS else V1_0
-    assert lowest_version(made) == expected
-
-
-#: The types of operands, of the first result and of the accumulator; from the availability checks of the
-#: dialect. 1.1 has all of them.
-@pytest.mark.parametrize(
-    ("name", "kinds", "result", "accumulator", "is_new"),
-    [
-        ("GATHER", "FP32 INT32", "FP32", "", False),
-        ("GATHER", "BOOL INT32", "BOOL", "", True),
-        ("SCATTER", "INT8 INT32 INT8", "INT8", "", False),
-        ("SCATTER", "BOOL INT32 BOOL", "BOOL", "", True),
-        ("CAST", "INT8", "FP32", "", False),
-        ("CAST", "BOOL", "INT8", "", False),
-        ("CAST", "BOOL", "BF16", "", True),
-        ("CAST", "FP8E5M2", "BOOL", "", True),
-        ("RESIZE", "FP16", "FP16", "", False),
-        ("RESIZE", "FP8E4M3", "FP8E4M3", "", True),
-        ("MATMUL", "FP16 FP16 FP16 FP16", "FP32", "", False),
-        ("MATMUL", "FP8E5M2 FP8E5M2 FP8E5M2 FP8E5M2", "FP16", "", False),
-        ("MATMUL", "FP8E5M2 FP8E5M2 FP8E5M2 FP8E5M2", "FP32", "", True),
-        ("MATMUL", "FP8E4M3 FP8E5M2 FP8E4M3 FP8E5M2", "FP16", "", True),
-        *(
-            (name, f"{kind} {weight} {bias} {kind} {weight}", bias, accumulator, is_new)
-            for name in ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
-            for kind, weight, bias, accumulator, is_new in (
-                ("INT8", "INT4", "INT32", "INT32", False),
-                ("FP16", "FP16", "FP16", "FP32", False),
-                ("FP8E4M3", "FP8E4M3", "FP16", "FP16", False),
-                ("FP8E4M3", "FP8E4M3", "FP32", "FP32", True),
-                ("FP16", "FP32", "FP32", "FP32", True),
-            )
-        ),
-    ],
-)
-def test_types_together_decide_the_version(
-    name: str, kinds: str, result: str, accumulator: str, is_new: bool
-) -> None:
-    values = [tensor(f"t{number}", kind) for number, kind in enumerate(kinds.split())]
-    names = " ".join(value.name for value in values)
-    attributes: dict[str, Any] = {"acc_type": dtype(accumulator)} if accumulator else {}
-    made = graph(names, "y", [*values, tensor("y", result)], [op(name, names, "y", **attributes)])
-    assert lowest_version(made) == (V1_1_DRAFT if is_new else V1_0)
-    assert list(version_findings(made, V1_1_DRAFT)) == []
-
-
-def test_everything_that_is_too_new_is_reported_with_its_location() -> None:
-    made = example()
-    made.main.operators[1].spec = op("ADD_SHAPE").spec
-    made.main.tensors["x"].dtype = dtype("INT64")
-    findings = list(version_findings(made, V1_0))
-    assert [finding.code for finding in findings] == ["version-too-low"] * 2
-    assert findings[0].where.startswith('f.mlir:2:8: region "main" block "main" operator #')
-    assert "ADD_SHAPE" in findings[0].message
-    assert findings[1].where.endswith('tensor "x"')
-    assert list(version_findings(made, V1_1_DRAFT)) == []
-
-
-def test_the_scales_of_a_tensor_count_once_and_set_a_feature() -> None:
-    made = graph("x", "x", [tensor("x", "FP8E4M3", (1, 32))], [])
-    assert features(made) == 0
-    assert lowest_version(made) == V1_0
-    made.main.tensors["x"].scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32)
-    assert features(made) == MXFP_FEATURE
-    assert len(list(version_findings(made, V1_0))) == 1
-
-
-def test_operators_in_regions_decide_the_version_too() -> None:
-    made = example()
-    inner = graph("x", "x", [tensor("x", "INT64")], []).regions[0]
-    made.regions.append(inner)
-    assert lowest_version(made) == V1_1_DRAFT
-
-
-def test_versions_compare_and_print_in_the_usual_form() -> None:
-    assert V1_0 < V1_1_DRAFT < Version(1, 2)
-    assert [str(BY_NAME[name]) for name in ("1.0", "1.1")] == ["1.0.0", "1.1.0 draft"]
-    assert [BY_NAME[f"1.1-{month}"] for month in DRAFTS] == [V1_1_DRAFT, V1_1_DRAFT]
-    assert str(SoftwareVersion(1, 2, 3)) == "1.2.3"
-    assert str(SoftwareVersion(1, 2, 3, "x")) == "1.2.3 x"
 
 
 @pytest.mark.parametrize("limit", [V1_0, V1_1_DRAFT], ids=version_name)
@@ -160,40 +63,10 @@ def test_a_graph_within_a_version_has_no_findings(
 
 
 @pytest.mark.parametrize(
-    ("version", "text"),
-    [
-        (V1_0, "1.0"),
-        (V1_1_DRAFT, "1.1"),
-        (Version(1, 0, 3), "1.0.3"),
-        (Version(1, 0, 0, draft=True), "1.0.0 draft"),
-    ],
-)
-def test_the_name_of_a_readable_version_is_parsed_back(version: Version, text: str) -> None:
-    assert version_name(version) == text
-    assert parse_version(text) == version
-
-
-@pytest.mark.parametrize(
     "text", ["", "1", "1.1.0", "2.0", "0.80", "1.0.x", "1.0.0 Draft", "1.1.0 "]
 )
 def test_a_version_that_cannot_be_read_is_not_parsed(text: str) -> None:
     assert parse_version(text) is None
-
-
-@pytest.mark.parametrize(
-    ("reader", "used", "problem"),
-    [
-        (None, 0, ""),
-        (MIN_READER, MXFP_FEATURE, ""),
-        (SoftwareVersion(2026, 8, 1), 0, "the file needs a reader of schema 2026.8.1 or later"),
-        (None, 1 << 7, "the file uses the unknown features 0x80"),
-    ],
-)
-def test_a_file_for_newer_readers_is_incompatible(
-    reader: SoftwareVersion | None, used: int, problem: str
-) -> None:
-    assert incompatibility(reader, used).startswith(problem)
-    assert bool(incompatibility(reader, used)) == bool(problem)
 
 
 OLD, NEW = DRAFTS
@@ -271,10 +144,7 @@ def test_a_row_count_of_gather_is_in_the_newest_draft_only() -> None:
     (found,) = tc.validate(made, spec_version="1.1-2026-08")
     assert found.message == f"GATHER with 3 operands is in TOSA 1.1 since {SEPTEMBER}"
     (found,) = lacking_findings(made)
-    assert (
-        found.message
-        == "the reference model has no GATHER with 3 operands, which TOSA has since 2026-09"
-    )
+    assert "no GATHER with 3 operands, which TOSA has since 2026-09" in found.message
     (found,) = tc.validate(made, for_reader="tosa-opt==2026.8")
     assert "GATHER with 3 operands" in found.message
     with pytest.raises(tc.TosaConvertError, match="GATHER with 3 operands"):

@@ -26,6 +26,7 @@ from tosa_convert.frontends.process.request import (
 )
 from tosa_convert.frontends.tflite.convert import lower_file
 from tosa_convert.frontends.tflite.read import TfliteFile, read_tflite
+from tosa_convert.frontends.unlowered import line_of
 
 # --------------------------------------------------------------------------------------------------
 # prepares Keras models for TFLite, before they are traced: fixed sizes, unrolled layers, no
@@ -537,6 +538,10 @@ def add_source(
             text = found[0] if len(found) == 1 else f"fused[{', '.join(found)}]"
             places[tensor] = f"loc({text})"
     interface.places = places
+    tensors = {number: tensor for tensor, number in interface.operators.items()}
+    for row in interface.not_lowered:
+        place = places.get(tensors.get(-1 if row.index is None else row.index, ""), "")
+        row.where = line_of(place) or row.where
 
 
 def _output_names(model: Any) -> Sequence[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -27,7 +28,6 @@ from tosa_convert.frontends.lowering.scope import (
     is_small,
     is_unsigned,
 )
-from tosa_convert.records import replace
 
 _UINT32: Final = np.dtype(np.uint32)
 _INT32_MIN: Final = -(2**31)
@@ -214,14 +214,16 @@ def clamp(s: Scope, low: Array, x: Array, high: Array) -> Array:
 def neg(s: Scope, a: Array) -> Array:
     if is_float(a.dtype):
         return s.elementwise("negate", a)
-    return computed(s, "sub", s.aligned([0, a])[0], a)
+    return computed(s, "mul", a, s.aligned([-1, a])[0])  # The least number is its own negative.
 
 
 def abs_(s: Scope, a: Array) -> Array:
+    if is_unsigned(a.dtype) or a.dtype == BOOL:
+        return a
     if is_small(a.dtype):
         return s.narrowed(s.elementwise("abs", s.widened(a)), a.dtype)
-    if a.dtype == INT32 and known_limits(a)[0] == _INT32_MIN:
-        return s.maximum(a, s.mul(a, -1))  # The least number stays what it is.
+    if not is_float(a.dtype) and known_limits(a)[0] == np.iinfo(a.dtype).min:
+        return s.maximum(a, neg(s, a))
     return s.elementwise("abs", a)
 
 
@@ -264,12 +266,7 @@ def quotient(s: Scope, a: Array, b: Array) -> Array:
         return s.elementwise("intdiv", a, b)
     by_zero, by_minus_one = s.equal(b, 0), s.equal(b, -1)
     safe = s.select(s.either(by_zero, by_minus_one), 1, b)
-    if a.dtype == INT32:
-        # The lowest number has no negative counterpart: it stays what it is.
-        lowest = s.equal(a, _INT32_MIN)
-        negative = s.select(lowest, _INT32_MIN, s.sub(0, s.select(lowest, 0, a)))
-    else:
-        negative = s.sub(0, a)
+    negative = s.mul(a, -1)  # The least number stays what it is.
     made = s.elementwise("intdiv", a, safe)
     return s.select(by_zero, -1, s.select(by_minus_one, negative, made))
 
@@ -343,7 +340,7 @@ def rem(s: Scope, a: Array, b: Array) -> Array:
 def floor_quotient(s: Scope, a: Array, b: Array) -> Array:
     """Divide, rounded down, as Python's // does."""
     if is_float(a.dtype):
-        return s.elementwise("floor", divided(s, a, b))
+        return _float_floor_quotient(s, a, b)
     if is_unsigned(a.dtype):
         return div(s, a, b)
     x, y = (s.widened(item) if is_small(a.dtype) else item for item in (a, b))
@@ -351,6 +348,16 @@ def floor_quotient(s: Scope, a: Array, b: Array) -> Array:
     rest = s.sub(x, s.mul(down, y))
     made = s.sub(down, s.select(_is_past(s, rest, y), 1, 0, x.dtype))
     return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
+
+
+def _float_floor_quotient(s: Scope, a: Array, b: Array) -> Array:
+    """Divide what the exact remainder leaves, which is a multiple of the divisor but for rounding."""
+    x, y, rest = (s.cast(item, FLOAT32) for item in (a, b, rem(s, a, b)))
+    made = divided(s, s.sub(x, rest), y)
+    near = s.elementwise("floor", s.add(made, 0.5))
+    made = s.select(s.greater(2.0**23, s.elementwise("abs", made)), near, made)
+    made = s.sub(made, s.select(_is_past(s, rest, y), 1, 0, FLOAT32))
+    return s.cast(s.select(s.equal(y, 0), divided(s, x, y), made), a.dtype)
 
 
 def floor_remainder(s: Scope, a: Array, b: Array) -> Array:

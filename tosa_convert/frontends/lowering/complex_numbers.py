@@ -92,8 +92,8 @@ def magnitude(s: Scope, x: Pair) -> Array:
     """Return the absolute values, of which no square overflows."""
     sizes = [s.elementwise("abs", part) for part in x]
     low, high = s.minimum(*sizes), s.maximum(*sizes)
-    is_zero = s.equal(high, 0)
-    ratio = quotient(s, low, s.select(is_zero, 1, high))
+    # Neither 0 by 0 nor infinity by infinity is a number.
+    ratio = s.select(s.equal(low, high), 1, quotient(s, low, high))
     return s.mul(high, sqrt(s, s.add(s.mul(ratio, ratio), 1)))
 
 
@@ -104,6 +104,15 @@ def angle(s: Scope, x: Pair) -> Array:
 def polar(s: Scope, size: Array, turn: Array) -> Pair:
     """Return the numbers of these magnitudes and angles."""
     return s.mul(size, s.elementwise("cos", turn)), s.mul(size, s.elementwise("sin", turn))
+
+
+def root(s: Scope, x: Pair) -> Pair:
+    """Return the square roots whose real parts are not negative."""
+    size = magnitude(s, x)
+    real, imag = (
+        sqrt(s, s.mul(s.maximum(part, 0), 0.5)) for part in (s.add(size, x[0]), s.sub(size, x[0]))
+    )
+    return real, s.select(s.greater(0, x[1]), s.elementwise("negate", imag), imag)
 
 
 def exponential(s: Scope, x: Pair) -> Pair:

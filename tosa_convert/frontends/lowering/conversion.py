@@ -158,7 +158,7 @@ def _integer_to_integer(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
     if target.itemsize < 8:
         return s.narrowed(wide, target)
     made = s.cast(wide, _INT64)
-    if a.dtype == np.uint32:
+    if a.dtype == np.uint32 and not s.narrows:
         made = s.elementwise("bitwise_and", made, 0xFFFFFFFF)
     return s.viewed(made, target)
 

@@ -253,11 +253,11 @@ def atan2(s: Scope, y: Array, x: Array) -> Array:
     ratio = divided(s, above, s.select(s.equal(below, 0), 1, below))
     made = atan(s, s.select(both_infinite, 1, ratio))
     made = s.select(is_steep, s.sub(math.pi / 2, made), made)
-    made = s.select(_has_minus(s, x), s.sub(math.pi, made), made)
-    return s.select(_has_minus(s, y), s.elementwise("negate", made), made)
+    made = s.select(has_minus(s, x), s.sub(math.pi, made), made)
+    return s.select(has_minus(s, y), s.elementwise("negate", made), made)
 
 
-def _has_minus(s: Scope, a: Array) -> Array:
+def has_minus(s: Scope, a: Array) -> Array:
     """Return where a number is negative or -0.0, whose reciprocal is minus infinity."""
     if a.data is not None:
         return constant(np.signbit(a.data))
@@ -329,17 +329,26 @@ def atanh(s: Scope, a: Array) -> Array:
 
 
 def round_(s: Scope, a: Array, method: Any) -> Array:
-    """To whole numbers. CAST rounds to the nearest one, and to the even one of two."""
-    mantissa = {"float32": 23, "float16": 10, "bfloat16": 7}[str(a.dtype)]
-    size = s.elementwise("abs", a)
-    has_fraction = s.greater(float(2**mantissa), size)
+    """To whole numbers."""
     if method.name == "TO_NEAREST_EVEN":
-        whole = s.cast(s.cast(s.select(has_fraction, a, 0), INT32), a.dtype)
-        return s.select(has_fraction, whole, a)
+        return round_to_even(s, a)
+    size = s.elementwise("abs", a)
     down = s.elementwise("floor", size)
     whole = s.select(s.greater_equal(s.sub(size, down), 0.5), s.add(down, 1), down)
     whole = s.select(s.greater(0, a), s.elementwise("negate", whole), whole)
-    return s.select(has_fraction, whole, a)
+    return s.select(_has_fraction(s, size), whole, a)
+
+
+def round_to_even(s: Scope, a: Array) -> Array:
+    """To the nearest whole numbers, and to the even one of two, as CAST does."""
+    is_fraction = _has_fraction(s, s.elementwise("abs", a))
+    whole = s.cast(s.cast(s.select(is_fraction, a, 0), INT32), a.dtype)
+    return s.select(is_fraction, whole, a)
+
+
+def _has_fraction(s: Scope, size: Array) -> Array:
+    mantissa = {"float32": 23, "float16": 10, "bfloat16": 7}[str(size.dtype)]
+    return s.greater(float(2**mantissa), size)
 
 
 def logsumexp2(s: Scope, a: Array, b: Array) -> Array:

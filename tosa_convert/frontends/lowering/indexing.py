@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,6 @@ from tosa_convert.frontends.lowering.scope import (
     is_unsigned,
     neutral,
 )
-from tosa_convert.records import dataclass
 
 #: GATHER and SCATTER move these by INT32 indices in TOSA 1.0.
 _INT8: Final = np.dtype(np.int8)
@@ -267,7 +267,7 @@ def default_filling(dtype: Any) -> Any:
 
 
 #: Most elements of a comparison of all rows with all indices.
-_MOST_COMPARED: Final = 1 << 24
+MOST_COMPARED: Final = 1 << 24
 _UNIQUE: Final = "pass unique_indices=True if no two indices are equal"
 
 
@@ -288,7 +288,7 @@ def dynamic_update_slice(s: Scope, a: Array, update: Array, starts: Sequence[Arr
     sizes = update.shape
     first = known_starts(starts, sizes, a.shape)
     if first is not None:
-        return _replaced(s, a, update, first)
+        return replaced(s, a, update, first)
     partial, whole = partial_and_whole(sizes, a.shape)
     table = as_table(s, as_rows(s, a), partial, whole)
     index = slice_positions(s, starts, sizes, a.shape)
@@ -296,7 +296,7 @@ def dynamic_update_slice(s: Scope, a: Array, update: Array, starts: Sequence[Arr
     return from_rows(s, from_table(s, made, a.shape, (*partial, *whole)), a.dtype)
 
 
-def _replaced(s: Scope, a: Array, update: Array, first: Sequence[int]) -> Array:
+def replaced(s: Scope, a: Array, update: Array, first: Sequence[int]) -> Array:
     """Replace a part of an array at a known place: join what is around it, and the new part."""
     made, last = update, [n + size for n, size in zip(first, update.shape, strict=True)]
     for axis in reversed(range(a.rank)):
@@ -399,7 +399,7 @@ def _written(
             index = constant(known[inside])
     if is_unique:
         return _unique(s, table, index, rows, word)
-    if tall * index.size * (1 if word == "set" else columns) > _MOST_COMPARED:
+    if tall * index.size * (1 if word == "set" else columns) > MOST_COMPARED:
         reason = f"{index.size} indices into {tall} rows that may be equal are too many to compare"
         raise NotLowered(reason, _UNIQUE)
     return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -23,8 +24,7 @@ from tosa_convert.frontends.lowering.scope import (
     is_small,
     whole_data,
 )
-from tosa_convert.frontends.recipes import is_summed_by_group
-from tosa_convert.records import dataclass, replace
+from tosa_convert.frontends.recipes import FEW_GROUPS, is_summed_by_group
 
 #: Most products of integers that MATMUL does not take, which are elementwise.
 _MOST_PRODUCTS: Final = 1 << 22
@@ -167,6 +167,33 @@ def conv_general_dilated(
     return converted(s, made, dtype)
 
 
+def conv_transposed(
+    s: Scope, a: Array, weight: Array, window: Window, groups: int = 1, bias: Array | None = None
+) -> Array:
+    """Convolve [batch, channels, ...] with zeros between its elements with filters backwards.
+
+    weight: [inputs, outputs of a group, ...]. window: `spread` is the step of the result, and `padding`
+    is taken away from it.
+    """
+    kernel, rank = weight.shape[2:], weight.rank
+    inner, outer = weight.shape[0] // groups, weight.shape[1]
+    split = layout.reshape(s, weight, (groups, inner, outer, *kernel))
+    split = layout.transpose(s, split, (0, 2, 1, *range(3, 1 + rank)))
+    filters = layout.reshape(s, split, (groups * outer, inner, *kernel))
+    gaps = window.dilation
+    spans = [(size - 1) * gap + 1 for size, gap in zip(kernel, gaps, strict=True)]
+    if any(gap != 1 for gap in gaps):
+        filters = layout.spread(s, filters, [0, 0, *(gap - 1 for gap in gaps)], 0)
+        gaps = (1,) * len(kernel)
+    filters = layout.reverse(s, filters, range(2, rank))
+    sides = tuple(
+        (span - 1 - low, span - 1 - high)
+        for span, (low, high) in zip(spans, window.padding, strict=True)
+    )
+    window, spec = replace(window, padding=sides, dilation=gaps), tuple(range(rank))
+    return conv_general_dilated(s, a, filters, window, (spec, spec, spec), a.dtype, groups, 1, bias)
+
+
 def _channels_last(s: Scope, a: Array, spec: Sequence[int]) -> Array:
     """Batch, or output channels, first; then the spatial dimensions; then the input channels."""
     return layout.transpose(s, a, (spec[0], *spec[2:], spec[1]))
@@ -211,6 +238,9 @@ def _grouped(
         return _depthwise(s, a, weight, window, bias)
     if is_flat and is_float(a.dtype) and _is_summed(a, weight, window, groups):
         return _summed_by_group(s, a, weight, window, groups, bias)
+    is_deep = len(window.strides) == 3 and batch_groups == 1 and is_float(a.dtype)
+    if is_deep and groups > FEW_GROUPS:
+        return _by_depth(s, a, weight, window, groups, bias)
     count = groups * batch_groups
     parts = []
     for index in range(count):
@@ -223,6 +253,29 @@ def _grouped(
         parts.append(_convolved(s, part, own, window, shift))
     assert outputs % count == 0
     return layout.concatenate(s, parts, a.rank - 1)
+
+
+def _by_depth(
+    s: Scope, a: Array, weight: Array, window: Window, groups: int, bias: Array | None
+) -> Array:
+    """Sum convolutions of two dimensions, one for each depth in the filters."""
+    a, window = _fitted(s, a, weight.shape[1:-1], window)
+    (low, high), *others = window.padding
+    a = layout.pad(s, a, [0, low, 0, 0, 0], [0, high, 0, 0, 0], 0)
+    step, gap = window.strides[0], window.dilation[0]
+    depth = (a.shape[1] - (weight.shape[1] - 1) * gap - 1) // step + 1
+    flat = Window(window.strides[1:], tuple(others), (1, 1), window.dilation[1:], window.zeros)
+    total: Array | None = None
+    for place in range(weight.shape[1]):
+        first = place * gap
+        part = layout.part(s, a, 1, first, first + (depth - 1) * step + 1, step)
+        part = layout.reshape(s, part, (a.shape[0] * depth, *a.shape[2:]))
+        filters = layout.part(s, weight, 1, place, place + 1)
+        filters = layout.reshape(s, filters, (weight.shape[0], *weight.shape[2:]))
+        made = _grouped(s, part, filters, flat, groups, 1, bias if place == 0 else None)
+        total = made if total is None else s.add(total, made)
+    assert total is not None
+    return layout.reshape(s, total, (a.shape[0], depth, *total.shape[1:]))
 
 
 def _is_summed(a: Array, weight: Array, window: Window, groups: int) -> bool:
@@ -321,22 +374,24 @@ def _spread_out(s: Scope, a: Array, window: Window) -> tuple[Array, Window]:
 
 def _is_transposed(a: Array, weight: Array, window: Window) -> bool:
     """Return whether TRANSPOSE_CONV2D computes it: the gradient of a strided convolution."""
-    sizes = zip(weight.shape[1:-1], window.padding, strict=True)
     return (
         len(window.strides) == 2
         and any(n != 1 for n in window.spread)
         and all(n == 1 for n in (*window.strides, *window.dilation))
-        and all(min(pair) - (size - 1) > -size for size, pair in sizes)
         and is_float(a.dtype)
     )
 
 
 def _transposed(s: Scope, a: Array, weight: Array, window: Window, bias: Array | None) -> Array:
     filters = layout.reverse(s, weight, (1, 2))
-    sizes = zip(weight.shape[1:-1], window.padding, strict=True)
-    pads = [n - (size - 1) for size, pair in sizes for n in pair]
+    # Negative padding takes borders away, up to one less than the kernel; the rest is cut.
+    pads = [max(n, 0) for pair in window.padding for n in pair]
+    sizes = [size for size in weight.shape[1:-1] for _ in range(2)]
+    pads = [n - (size - 1) for size, n in zip(sizes, pads, strict=True)]
     attributes = {"out_pad": pads, "stride": window.spread}
-    return _operator(s, "transpose_conv2d", a, filters, weight.shape[0], attributes, bias)
+    made = _operator(s, "transpose_conv2d", a, filters, weight.shape[0], attributes, bias)
+    low, high = ([0, *(min(pair[k], 0) for pair in window.padding), 0] for k in (0, 1))
+    return layout.pad(s, made, low, high, 0)
 
 
 def _operator(
@@ -357,6 +412,8 @@ def _operator(
             a, weight = converted(s, a, FLOAT32), converted(s, weight, FLOAT32)
         bias = constant(np.zeros(outputs, a.dtype)) if bias is None else converted(s, bias, a.dtype)
         return s.apply(name, [a, weight, bias], a.dtype, **attributes, acc_type="fp32")
+    if a.dtype == np.int16 and weight.dtype == np.int8:
+        return _of_16_bits(s, name, a, weight, outputs, attributes, bias)
     if a.dtype.itemsize != 1 or weight.dtype.itemsize != 1:
         reason = f"TOSA's convolutions do not take {a.dtype} with filters of {weight.dtype}"
         raise NotLowered(reason, "convolve int8 with preferred_element_type=int32, or float32")
@@ -369,3 +426,22 @@ def _operator(
     }
     bias = constant(np.zeros(outputs, np.int32)) if bias is None else converted(s, bias, INT32)
     return s.apply(name, [held, filters, bias], INT32, **zeros, **attributes)
+
+
+def _of_16_bits(
+    s: Scope,
+    name: str,
+    a: Array,
+    weight: Array,
+    outputs: int,
+    attributes: dict[str, Any],
+    bias: Array | None,
+) -> Array:
+    """Add a convolution whose sums have 48 bits, as an array of int64 that only RESCALE takes."""
+    attributes.pop("zeros", None)
+    if bias is not None and bias.data is None:
+        raise NotLowered("TOSA has no computed bias of INT48", "make the bias a constant")
+    data = np.zeros(outputs, np.int64) if bias is None else whole_data(bias).astype(np.int64)
+    held = s.builder.const(data, dtype="int48")
+    made = getattr(s.builder, name)(s.whole(a), s.whole(weight), held, **attributes)
+    return s.array(made, np.int64)

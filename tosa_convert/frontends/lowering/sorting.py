@@ -42,7 +42,7 @@ def sort_by(
     earlier = constant(np.tri(size, size, -1, dtype=np.bool_).reshape(1, size, size))
     less, more = comes_before(other, mine), comes_before(mine, other)
     before = s.either(less, s.both(s.negation(more), earlier))
-    ranks = summed(s, s.cast(before, INT32), (2,))
+    ranks = _counted(s, before)
     made = [_permuted(s, row, ranks) for row in rows]
     return [_unlined(s, row, item.shape, axis) for row, item in zip(made, arrays, strict=True)]
 
@@ -96,7 +96,14 @@ def _ranks(s: Scope, keys: Sequence[Array], is_descending: bool) -> Array:
             mine, other = other, mine
         less, more = sorted_before(s, other, mine), sorted_before(s, mine, other)
         before = s.either(less, s.both(s.negation(more), before))
-    return summed(s, s.cast(before, INT32), (2,))
+    return _counted(s, before)
+
+
+def _counted(s: Scope, before: Array) -> Array:
+    """Count the elements that come before each."""
+    ones = s.cast(before, INT32)
+    ones.limits = 0, 1
+    return summed(s, ones, (2,))
 
 
 def _refuse_many(lines: int, size: int) -> None:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.indexing import rows_of_batches
-from tosa_convert.frontends.lowering.products import product
+from tosa_convert.frontends.lowering.products import Window, conv_general_dilated, product
 from tosa_convert.frontends.lowering.scope import Array, Data, Scope, constant
 
 
@@ -33,7 +32,7 @@ def dft(
     moved = layout.transpose(s, a, order)
     size, parts = a.shape[axis], a.shape[last]
     if is_inverse and is_onesided:
-        used, matrix = _from_one_side(length or 2 * (size - 1), size)
+        used, matrix = matrix_from_half(length or 2 * (size - 1), size)
         made_parts = 1
     else:
         count = length or size
@@ -52,30 +51,25 @@ def stft(
     s: Scope, signal: Array, window: Array | None, step: int, length: int, is_onesided: bool = True
 ) -> Array:
     """Transform windowed frames of real signals [batch, time] to [batch, frames, frequencies, 2]."""
-    batch, size = signal.shape
-    frames = (size - length) // step + 1
-    cut = _frames(s, signal, frames, step, length)
-    matrix = matrix_of_dft(length, length, False, is_onesided)[0::2]
-    if window is not None and window.data is not None:
-        held = np.broadcast_to(window.data, window.shape).astype(np.float64)
-        matrix = matrix * held.reshape(length, 1)
-    elif window is not None:
-        cut = s.mul(cut, layout.reshape(s, window, (1, 1, length)))
-    made = multiplied(s, cut, matrix)
-    return layout.reshape(s, made, (batch, frames, matrix.shape[1] // 2, 2))
+    waves = constant(matrix_of_dft(length, length, False, is_onesided)[0::2].T.astype(signal.dtype))
+    if window is not None:
+        waves = s.mul(waves, layout.reshape(s, window, (1, length)))
+    made = multiplied_frames(s, signal, waves, step)
+    return layout.reshape(s, made, (*made.shape[:2], waves.shape[0] // 2, 2))
 
 
-def _frames(s: Scope, signal: Array, frames: int, step: int, length: int) -> Array:
-    """Return the frames of signals, [batch, frames, length]."""
-    batch, size = signal.shape
-    if frames * length <= size and step == length:
-        whole = layout.part(s, signal, 1, 0, frames * length)
-        return layout.reshape(s, whole, (batch, frames, length))
-    index = np.arange(frames)[:, None] * step + np.arange(length)
-    rows = layout.reshape(s, signal, (batch, size, 1))
-    places = np.broadcast_to(index.reshape(1, -1), (batch, index.size)).astype(np.int32)
-    made = rows_of_batches(s, rows, constant(np.ascontiguousarray(places)))
-    return layout.reshape(s, made, (batch, frames, length))
+def multiplied_frames(s: Scope, signal: Array, waves: Array, step: int) -> Array:
+    """Multiply frames of signals [batch, time] by waves [count, length]: [batch, frames, count].
+
+    It is a convolution.
+    """
+    count, length = waves.shape
+    image = layout.reshape(s, signal, (signal.shape[0], 1, signal.shape[1], 1))
+    filters = layout.reshape(s, waves, (count, 1, length, 1))
+    window = Window((1, step), ((0, 0), (0, 0)), (1, 1), (1, 1))
+    spec = (0, 3, 1, 2)
+    made = conv_general_dilated(s, image, filters, window, (spec, spec, spec), signal.dtype)
+    return layout.reshape(s, made, (made.shape[0], *made.shape[2:]))
 
 
 def multiplied(s: Scope, a: Array, matrix: Data) -> Array:
@@ -101,8 +95,11 @@ def matrix_of_dft(length: int, used: int, is_inverse: bool, is_onesided: bool) -
     return matrix
 
 
-def _from_one_side(length: int, size: int) -> tuple[int, Any]:
-    """From half a spectrum to real numbers: the other half is its mirror image."""
+def matrix_from_half(length: int, size: int) -> tuple[int, Any]:
+    """Return how many frequencies count of half a spectrum, and the matrix to so many real numbers.
+
+    The other half is its mirror image.
+    """
     used = min(size, length // 2 + 1)
     frequencies = np.arange(used)
     twice = np.where((frequencies == 0) | (2 * frequencies == length), 1.0, 2.0)

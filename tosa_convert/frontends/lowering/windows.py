@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.arithmetic import combination, mul, with_zero_point
+from tosa_convert.frontends.lowering.arithmetic import combination, div, mul, with_zero_point
 from tosa_convert.frontends.lowering.scope import (
     INT32,
     Array,
@@ -34,16 +34,20 @@ def windowed(
     base: Sequence[int],
     dilation: Sequence[int],
     word: str,
+    image: Sequence[int] = (),
 ) -> Array:
-    """Return the sums or extremes of windows. word: "add", "max" or "min"."""
+    """Return the sums or extremes of windows. word: "add", "max" or "min".
+
+    image: height and width, whose layout a pool keeps although its windows lie along one of them.
+    """
     border = neutral(word, a.dtype)
     if any(n != 1 for n in base):
         a = layout.spread(s, a, [n - 1 for n in base], border)
-    axes = _spatial(window, strides)
+    axes = _spatial(window, strides, image)
     is_pool = all(n == 1 for n in dilation) and all(size <= 255 for size in window)
     if is_pool and word == "max" and a.dtype == np.uint8:
         bits = with_zero_point(s, a)[0]
-        made = windowed(s, bits, window, strides, padding, base, dilation, word)
+        made = windowed(s, bits, window, strides, padding, base, dilation, word, image)
         return s.viewed(s.elementwise("bitwise_xor", made, -128), a.dtype)
     is_held = is_float(a.dtype) or (word == "max" and a.dtype == np.int8)
     if is_pool and is_held and axes and word in ("max", "add") and a.data is None:
@@ -115,9 +119,10 @@ def _ends(padding: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
     return [int(low) for low, _ in padding], [int(high) for _, high in padding]
 
 
-def _spatial(window: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Return the dimensions along which windows lie."""
-    return [k for k, size in enumerate(window) if size != 1 or strides[k] != 1]
+def _spatial(window: Sequence[int], strides: Sequence[int], image: Sequence[int] = ()) -> list[int]:
+    """Return the dimensions along which windows lie; of an image both, if there are any."""
+    found = [k for k, size in enumerate(window) if size != 1 or strides[k] != 1]
+    return list(image) if found and set(found) <= set(image) else found
 
 
 def averaged(
@@ -128,29 +133,34 @@ def averaged(
     zeros: Sequence[tuple[int, int]],
     padding: Sequence[tuple[int, int]],
     dilation: Sequence[int] | None = None,
+    image: Sequence[int] = (),
 ) -> Array:
-    """Return the means of windows of floating-point numbers.
+    """Return the means of windows; those of integers are rounded to 0.
 
     zeros: elements that are added before and after each dimension, which count.
     padding: what is added beyond them, which does not count.
     """
     gaps = tuple(dilation or (1,) * a.rank)
-    axes = _spatial(window, strides)
+    axes = _spatial(window, strides, image)
     a = layout.pad(s, a, *_ends(zeros), 0)
     low, high = _ends(padding)
-    is_native = all(0 <= n < window[k] for k in axes for n in (low[k], high[k]))
+    is_native = is_float(a.dtype) and all(
+        0 <= n < window[k] for k in axes for n in (low[k], high[k])
+    )
     if is_native and 0 < len(axes) <= 2 and all(n == 1 for n in gaps) and a.data is None:
         return _pooled(s, a, "average", axes, window, strides, low, high)
     total = windowed(s, a, window, strides, padding, (1,) * a.rank, gaps, "add")
-    shares = np.ones((1,) * a.rank)
+    counts = np.ones((1,) * a.rank, np.int64)
     for axis in axes:
         starts = np.arange(total.shape[axis]) * strides[axis] - low[axis]
         places = starts[:, None] + np.arange(window[axis]) * gaps[axis]
-        counts = ((places >= 0) & (places < a.shape[axis])).sum(1)
-        counts = counts[:1] if (counts == counts[0]).all() else counts
-        with np.errstate(divide="ignore"):
-            shares = shares / counts.reshape([-1 if k == axis else 1 for k in range(a.rank)])
-    return mul(s, total, constant(shares.astype(a.dtype)))
+        inside = ((places >= 0) & (places < a.shape[axis])).sum(1)
+        inside = inside[:1] if (inside == inside[0]).all() else inside
+        counts = counts * inside.reshape([-1 if k == axis else 1 for k in range(a.rank)])
+    if not is_float(a.dtype):
+        return div(s, total, constant(counts.astype(a.dtype)))
+    with np.errstate(divide="ignore"):
+        return mul(s, total, constant((1 / counts).astype(a.dtype)))
 
 
 def _pooled(
@@ -164,6 +174,10 @@ def _pooled(
     high: list[int],
 ) -> Array:
     """MAX_POOL2D, or AVG_POOL2D; for "add" it is multiplied by the size of the window."""
+    size = float(math.prod(window[k] for k in axes))
+    if word == "add" and a.origin is not None and a.origin[0] == "scaled":
+        _, a, (factor,) = a.origin
+        size *= factor
     for axis in axes:
         # Windows end exactly at the border, and no window is padding only.
         span = a.shape[axis] + low[axis] + high[axis] - window[axis]
@@ -201,9 +215,8 @@ def _pooled(
     made = layout.transpose(s, made, np.argsort(order).tolist())
     if word != "add":
         return made
-    size = math.prod(window[k] for k in axes)
-    total = s.mul(made, float(size))
-    total.origin = ("scaled", made, (float(size),))
+    total = s.mul(made, size)
+    total.origin = ("scaled", made, (size,))
     return total
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -24,14 +25,13 @@ from tosa_convert.frontends.lowering.scope import (
     carrier,
     refuse_empty,
 )
-from tosa_convert.frontends.onnx.cut import Cutter
+from tosa_convert.frontends.onnx.cut import NodeCutter
 from tosa_convert.frontends.onnx.node import Item, Stop
 from tosa_convert.frontends.onnx.walk import Decision, Problem, Walk
 from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.frontends.read_result import with_own_outputs
 from tosa_convert.graph.derived import rename_in_order
 from tosa_convert.graph.model import Graph
-from tosa_convert.records import dataclass
 
 #: In place of an operator's name, if none is to blame.
 THE_MODEL: Final = "the model"
@@ -47,7 +47,7 @@ class Lowered:
 
 
 def lower_model(
-    model: Any, weights: Weights, narrow: Collection[str] = (), cutter: Cutter | None = None
+    model: Any, weights: Weights, narrow: Collection[str] = (), cutter: NodeCutter | None = None
 ) -> Lowered:
     """Lower a model whose inputs may have sizes that are not fixed, which then stay open."""
     infos = model.graph.input
@@ -102,7 +102,7 @@ def _first_difference(one: Sequence[Decision], other: Sequence[Decision]) -> str
 
 
 def lower_graph(
-    model: Any, weights: Weights, narrow: Collection[str] = (), cutter: Cutter | None = None
+    model: Any, weights: Weights, narrow: Collection[str] = (), cutter: NodeCutter | None = None
 ) -> Lowered:
     """Lower a model.
 

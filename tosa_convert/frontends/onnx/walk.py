@@ -7,8 +7,9 @@ import warnings
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import onnx
@@ -22,7 +23,7 @@ from tosa_convert.frontends.lowering.scope import (
     Scope,
     whole_data,
 )
-from tosa_convert.frontends.onnx.cut import Cutter
+from tosa_convert.frontends.onnx.cut import NodeCutter
 from tosa_convert.frontends.onnx.node import (
     ByDefinition,
     Item,
@@ -37,7 +38,6 @@ from tosa_convert.frontends.onnx.table import MICROSOFT, OWN, RULES
 from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.frontends.process.request import CutOperator
 from tosa_convert.frontends.unlowered import advice
-from tosa_convert.records import NamedTuple, dataclass, replace
 
 #: The sets of operators that ONNX itself defines.
 DOMAINS: Final = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training")
@@ -98,7 +98,7 @@ class Walk:
         opsets: Mapping[str, int],
         functions: Iterable[Any] = (),
         reals: Any = np.float64,
-        cutter: Cutter | None = None,
+        cutter: NodeCutter | None = None,
     ) -> None:
         self.weights = weights
         self.opsets = {"" if domain == "ai.onnx" else domain: n for domain, n in opsets.items()}
@@ -177,7 +177,7 @@ class Walk:
                     reason=reason,
                     hint=hint or advice("onnx", problem.operator),
                 )
-                made = iter(self.cutter.cut(scope, node, given, row))
+                made = iter(self.cutter.cut_node(scope, node, given, row))
                 return [next(made) if name else Maybe(None) for name in node.output]
             except NotLowered as other:
                 words = f"it cannot be cut out: {other.reason}"

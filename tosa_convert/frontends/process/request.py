@@ -98,7 +98,6 @@ class Request:
     narrow: element types to convert, for a child that reads the program itself.
     options: what only this frontend knows, by name.
     partial: cut out what does not lower.
-    cut: operators of a TFLite model that do not lower, by their numbers, with their names.
     """
 
     frontend: str
@@ -111,7 +110,6 @@ class Request:
     narrow: tuple[Narrow, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     partial: bool = False
-    cut: tuple[tuple[int, str], ...] = ()
 
     def to_json(self) -> str:
         """Return the request as JSON; `from_json` is the way back.

@@ -1,1 +1,1 @@
-"""TFLite models, by tosa-converter-for-tflite."""
+"""TFLite models, by rules of our own for their operators."""

@@ -1,4 +1,4 @@
-"""Facts of a TFLite file that its converter does not keep: signatures, operators by tensor, metadata.
+"""Reads TFLite files: subgraphs, tensors, operators with their options, and signatures.
 
 The fields are those of TensorFlow's schema (tensorflow/compiler/mlir/lite/schema/schema.fbs), by their
 position in their table.
@@ -6,20 +6,18 @@ position in their table.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Final
 
 from tosa_convert.errors import fail, near_match
-from tosa_convert.frontends.unlowered import place_text
 from tosa_convert.io.flatbuffer_tables import FlatbufferError, Table, root_table
-from tosa_convert.records import dataclass, field
 
 #: Element types by their code.
 _DTYPES: Final = (
@@ -45,7 +43,8 @@ class Tensor:
     """shape: its sizes, -1 where they are dynamic. data: of a constant; else empty.
 
     scale, zero_point: of a quantised tensor; 0.0 if it is not, or has several scales.
-    scales: all of them. is_variable: whether it keeps its elements from one call to the next.
+    scales: all of them, along an axis. is_sparse: whether the data are only some of its elements.
+    is_variable: whether it keeps its elements from one call to the next.
     """
 
     name: str
@@ -56,10 +55,12 @@ class Tensor:
     zero_point: int = 0
     scales: tuple[float, ...] = ()
     is_variable: bool = False
+    axis: int = 0
+    is_sparse: bool = False
 
     @property
     def is_state(self) -> bool:
-        """Return whether it outlives a call: it is one of the converter's values in no program."""
+        """Return whether it outlives a call: no operator makes it."""
         return self.is_variable or self.dtype == "resource"
 
     @property
@@ -79,7 +80,8 @@ class Operator:
     """One operator.
 
     code: of the built-in operator. index: its position. options: their table, if it has one.
-    custom: its name if it is not built in. intermediates: tensors that only have a quantisation.
+    custom, custom_options: its name, and its options, if it is not built in.
+    intermediates: tensors that only have a quantisation.
     """
 
     code: int
@@ -88,6 +90,7 @@ class Operator:
     outputs: list[int]
     options: Table | None = None
     custom: str = ""
+    custom_options: bytes | memoryview = b""
     intermediates: tuple[int, ...] = ()
 
     def option(self, position: int, form: str = "i", default: int = 0) -> int:
@@ -165,6 +168,55 @@ class TfliteFile:
         }
 
 
+#: Operator -> the positions of subgraphs among its options.
+_CALLED: Final = {"IF": (0, 1), "WHILE": (0, 1), "CALL_ONCE": (0,), "CALL": (0,)}
+
+
+def reached(model: TfliteFile) -> list[TfliteFile]:
+    """Return a subgraph and those that its control flow calls."""
+    found = {model.subgraph: model}
+    waiting = [model]
+    while waiting and model.read_subgraph is not None:
+        for operator in waiting.pop().operators:
+            for position in _CALLED.get(operator_name(operator.code), ()):
+                number = operator.option(position)
+                if number not in found:
+                    found[number] = model.read_subgraph(number)
+                    waiting.append(found[number])
+    return list(found.values())
+
+
+def with_first_subgraph(data: bytes | memoryview, number: int) -> bytes:
+    """Return a model's bytes with a subgraph as the first one, and without signatures.
+
+    The two change places. TFLite's interpreter runs the first one.
+    """
+    root = root_table(data)
+    codes = [max(row.number(0, "b"), row.number(3, "i")) for row in root.tables(1)]
+    for graph in root.tables(2):
+        for row in graph.tables(3):
+            name, options = operator_name(codes[row.number(0, "I")]), row.table(4)
+            called = [options.number(at, "i") for at in _CALLED.get(name, ())] if options else []
+            if {0, number} & set(called):
+                message = f"{name} calls the subgraph of this signature, or that of the first one"
+                hint = "export the model with this signature alone"
+                raise fail("option-conflict", "--func", message, hint)
+    changed = bytearray(data)
+    start, _ = root.vector(2)
+    places = start, start + 4 * number
+    targets = [place + struct.unpack_from("<I", data, place)[0] for place in places]
+    try:
+        for place, target in zip(places, reversed(targets), strict=True):
+            # An offset counts from where it is stored.
+            struct.pack_into("<I", changed, place, target - place)
+    except struct.error:
+        raise DamagedError("the TFLite file has its subgraphs inside of their list") from None
+    start, length = root.vector(7)
+    if length:
+        struct.pack_into("<I", changed, start - 4, 0)
+    return bytes(changed)
+
+
 def read_tflite(data: bytes | memoryview, signature: str = "") -> TfliteFile:
     """Read the facts of a model."""
     try:
@@ -173,18 +225,6 @@ def read_tflite(data: bytes | memoryview, signature: str = "") -> TfliteFile:
         raise
     except FlatbufferError as error:
         raise DamagedError(f"the TFLite file is damaged: {error}") from error
-
-
-@contextlib.contextmanager
-def expected_form(model: TfliteFile, index: int, name: str) -> Iterator[None]:
-    """Around code that takes operands and options of an operator for granted."""
-    try:
-        yield
-    except (LookupError, ValueError, ArithmeticError, struct.error) as error:
-        made = next(row.outputs for row in model.operators if row.index == index)
-        where = place_text(index, *(model.tensors[one].name for one in made))
-        message = f"{where}: {name} does not have the operands or options that it has in TFLite"
-        raise DamagedError(message) from error
 
 
 def _model(model: Table, signature: str) -> TfliteFile:
@@ -263,8 +303,9 @@ def _tensor(row: Table, buffers: Sequence[memoryview]) -> Tensor:
     shape = tuple(row.integers(0))
     tensor = Tensor(row.text(3), dtype, tuple(row.integers(7)) or shape, data)
     tensor.is_variable = bool(row.number(5, "b"))
+    tensor.is_sparse = row.table(6) is not None
     # A constant that is stored as a sparse one has fewer elements.
-    if len(data) and dtype in _BITS and row.table(6) is None:
+    if len(data) and dtype in _BITS and not tensor.is_sparse:
         needed = math.prod(shape) * _BITS[dtype] + 7 >> 3
         if needed != len(data):
             found = f'the constant "{tensor.name}" has {len(data)} bytes'
@@ -272,7 +313,7 @@ def _tensor(row: Table, buffers: Sequence[memoryview]) -> Tensor:
     quantization = row.table(4)
     if quantization is not None:
         scales, zero_points = quantization.numbers(2, "f"), quantization.numbers(3, "q")
-        tensor.scales = tuple(scales)
+        tensor.scales, tensor.axis = tuple(scales), quantization.number(6, "i")
         if len(scales) == len(zero_points) == 1:
             tensor.scale, tensor.zero_point = scales[0], int(zero_points[0])
     return tensor
@@ -283,6 +324,7 @@ def _operator(index: int, row: Table, codes: Sequence[tuple[int, str]]) -> Opera
     outputs = [tensor for tensor in row.integers(2) if tensor != _NO_TENSOR]
     made = Operator(code, index, row.integers(1), outputs, row.table(4), custom)
     made.intermediates = tuple(row.integers(8))
+    made.custom_options = row.octets(5) if custom else b""
     return made
 
 

@@ -32,7 +32,6 @@ from tosa_convert.frontends.torch.facts import (
     drop_checks,
     float_remarks,
     open_size_remarks,
-    remainder_remarks,
     remarks_of,
     scatter_remarks,
     training_remarks,
@@ -51,8 +50,14 @@ def lower(request: Request, folder: Path) -> Interface:
     say_stage(folder, "torch loads it")
     runnable = write_runnable(request, folder)
     program = load_program(request)
+    write_examples(request, folder, arrays_of(example_tensors(program)))
+    return lower_program(program, request, folder, runnable)
+
+
+def lower_program(program: Any, request: Request, folder: Path, runnable: str) -> Interface:
+    """Lower a program. runnable: what runs the model, as a name in the folder."""
     dropped = drop_checks(program)
-    remarks = [*scatter_remarks(program), *remainder_remarks(program)]
+    remarks = scatter_remarks(program)
     say_stage(folder, "it is lowered")
     try:
         found = lower_directly(program, request.narrow, partial=request.partial)
@@ -61,7 +66,6 @@ def lower(request: Request, folder: Path) -> Interface:
     say_stage(folder, "it is written")
     save(found.graph, folder / PROGRAM_FILE, "mlirbc")
     names = found.names
-    write_examples(request, folder, arrays_of(example_tensors(program)))
     interface = Interface(
         model=runnable,
         inputs=_values(names.inputs, placeholder_values(program)),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import UnsupportedOperatorException
@@ -14,28 +15,22 @@ from torch.utils import _pytree as pytree
 from tosa_convert.frontends.lowering.open_sizes import differs, lowered_openly, trial_sizes
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.process.request import Cut, Interface, Value
-from tosa_convert.frontends.torch.complex_pairs import (
-    has_complex_tensors,
-    refuse_complex_inputs,
-    write_as_pairs,
-)
-from tosa_convert.frontends.torch.decompositions import composites, decompositions
+from tosa_convert.frontends.torch.decompositions import decompositions, use_views_of_aten
 from tosa_convert.frontends.torch.export import (
     bounds_of,
     placeholder_values,
     symbols_of,
     with_sizes,
 )
-from tosa_convert.frontends.torch.indexing import select_by_tensors, use_views_of_aten
-from tosa_convert.frontends.torch.integers import absent_types
 from tosa_convert.frontends.torch.refusals import (
     NO_TENSOR,
+    absent_types,
+    complex_inputs,
     data_dependent,
     dropouts_between_layers,
     effects,
     not_traced,
     objects,
-    random_operators,
 )
 from tosa_convert.frontends.torch.signature import (
     Signature,
@@ -49,7 +44,6 @@ from tosa_convert.frontends.torch.signature import (
 from tosa_convert.frontends.torch.unlowered_report import THE_MODEL, NotLoweredError, Unlowered
 from tosa_convert.frontends.torch.walk import Walk
 from tosa_convert.graph.model import Graph
-from tosa_convert.records import NamedTuple, replace
 
 _OPEN: Final = "it has sizes that are not fixed"
 _NUMBER: Final = "it is a number that is not fixed, and programs take tensors only"
@@ -151,10 +145,10 @@ def _refuse_open_numbers(program: Any) -> None:
 
 def _lowered(program: Any, narrow: Sequence[str], *, partial: bool = False) -> Lowered:
     """Lower a program whose sizes are fixed."""
-    refused = {**absent_types(program), **({} if partial else data_dependent(program))}
+    refused = {**absent_types(program), **complex_inputs(program)}
+    refused.update({} if partial else data_dependent(program))
     if refused:
         raise NotLoweredError(refused)
-    select_by_tensors(program)
     use_views_of_aten(program)
     decomposed, names, wrong = _decomposed(program)
     if wrong and partial:
@@ -179,16 +173,11 @@ def _decomposed(program: Any) -> tuple[Any, Signature, dict[Unlowered, int]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            if has_complex_tensors(program):
-                refuse_complex_inputs(program)
-                program = program.run_decompositions(composites())
-                write_as_pairs(program)
             decomposed = program.run_decompositions(decompositions())
         except UnsupportedOperatorException as error:
             raise NotLoweredError(not_traced(program, str(error.func))) from None
     wrong = {
         **objects(decomposed),
-        **random_operators(decomposed),
         **dropouts,
         **effects(decomposed),
     }

@@ -64,14 +64,19 @@ def export_module(
     # What torch.compile returns computes what the module in it computes.
     module = getattr(module, "_orig_mod", module)
     arguments = tuple_of_arguments(arguments, name)
-    program = _exported(module, arguments, dict(keywords or {}))
+    program = exported(module, arguments, dict(keywords or {}))
     merge_tied(program)
     name_results(program)
     refuse_lost_changes(module, arguments, keywords or {}, name)
     return program
 
 
-def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def exported(
+    module: Any,
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> Any:
     """Export a module to a program.
 
     Raises TosaConvertError: "not-lowered" if a branch or a size depends on the data, or if torch cannot
@@ -81,7 +86,7 @@ def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any])
 
     try:
         with torch.no_grad():
-            return torch.export.export(module, arguments, keywords)
+            return torch.export.export(module, arguments, keywords, dynamic_shapes=dynamic_shapes)
     except UnsupportedOperatorException as error:
         message = f"torch.export cannot trace the operator {error.func}, for example for open sizes"
         hint = "fix the sizes of the inputs, or write it with other operators"
@@ -306,7 +311,7 @@ def _exported_with(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
         for spec in user_inputs(program)
     ]
     arguments, keywords = pytree.tree_unflatten(flat, program.call_spec.in_spec)
-    return _exported(program.module(), arguments, keywords)
+    return exported(program.module(), arguments, keywords)
 
 
 def size_names(program: Any) -> dict[str, str]:

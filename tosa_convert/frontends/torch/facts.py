@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,7 +10,7 @@ import torch
 
 from tosa_convert.frontends.torch.export import bounds_of, placeholder_values, size_names
 from tosa_convert.frontends.torch.signature import HELD, held_tensor
-from tosa_convert.frontends.torch.unlowered_report import locate, place
+from tosa_convert.frontends.torch.unlowered_report import arguments_of, locate, place
 
 #: What operators call the argument that chooses between training and inference.
 _TRAINING: Final = ("train", "training", "is_training")
@@ -67,11 +66,9 @@ def _in_training_mode(program: Any) -> Counter[str]:
     """Count the operators that are in training mode and compute something else than in inference."""
     found: Counter[str] = Counter()
     for node in program.graph.nodes:
-        schema = getattr(node.target, "_schema", None)
-        if node.op != "call_function" or schema is None:
+        if node.op != "call_function" or not hasattr(node.target, "_schema"):
             continue
-        given = dict(zip((one.name for one in schema.arguments), node.args, strict=False))
-        given.update(node.kwargs)
+        given = arguments_of(node)
         if any(given.get(name) is True for name in _TRAINING):
             found[str(node.target).removesuffix(".default")] += 1
     return found
@@ -183,24 +180,3 @@ def _is_distinct(node: Any, held: Mapping[Any, Any]) -> bool:
     if _name(node) not in _DISTINCT or any(getattr(one.meta["val"], "shape", ()) for one in others):
         return False
     return _is_distinct(node.args[0], held)
-
-
-def remainder_remarks(program: Any) -> list[str]:
-    """Warn of remainders of floating point, which are exact for quotients that its digits hold only."""
-    places = {
-        place(locate(node))
-        for node in program.graph.nodes
-        if _name(node) in ("remainder", "fmod", "__mod__", "remainder_", "fmod_")
-        and node.meta["val"].is_floating_point()
-        and not (isinstance(node.args[1], (int, float)) and _is_power_of_two(node.args[1]))
-    }
-    if not places:
-        return []
-    return [
-        "TOSA has no remainder of floating point: that of the program is a product with the quotient,"
-        f" and wrong where this exceeds 2^24: {'; '.join(sorted(places))}"
-    ]
-
-
-def _is_power_of_two(number: float) -> bool:
-    return math.frexp(number)[0] in (0.5, -0.5)

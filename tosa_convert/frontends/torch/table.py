@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tosa_convert.frontends.torch.rules import (
+    complex_numbers,
     control_flow,
     elementwise,
     indexing,
+    matrices,
     normalization,
     products,
     quantised,
     reductions,
+    scatters,
     shapes,
     windows,
 )
@@ -26,6 +29,8 @@ RULES: Final[dict[str, Rule]] = {
     **products.RULES,
     **windows.RULES,
     **indexing.RULES,
+    **scatters.RULES,
+    **matrices.RULES,
     **quantised.RULES,
     **control_flow.RULES,
 }
@@ -47,3 +52,8 @@ def rule_of(target: Any) -> Rule | None:
     """Return the rule of an operator; None if it has none."""
     short, full = name_of(target)
     return RULES.get(full) or RULES.get(short)
+
+
+def complex_rule_of(target: Any) -> Rule | None:
+    """Return the rule of an operator for complex numbers; None if it has none."""
+    return complex_numbers.complex_rule(name_of(target)[0], rule_of(target))

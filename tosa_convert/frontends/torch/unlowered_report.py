@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tosa_convert.frontends.process.request import NotLowered
 from tosa_convert.frontends.unlowered import advice
-from tosa_convert.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,13 @@ def report(found: Mapping[Unlowered, int]) -> list[NotLowered]:
             hint=unlowered.advice or advice("torch", unlowered.operator),
         )
     return list(rows.values())
+
+
+def arguments_of(node: Any) -> dict[str, Any]:
+    """Return the arguments of an operator by name, in the order of its schema, with defaults."""
+    rows = node.target._schema.arguments
+    given = dict(zip((row.name for row in rows), node.args, strict=False)) | dict(node.kwargs)
+    return {row.name: given.get(row.name, row.default_value) for row in rows}
 
 
 def locate(node: Any) -> str:

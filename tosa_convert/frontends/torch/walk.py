@@ -6,6 +6,7 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -26,17 +27,19 @@ from tosa_convert.frontends.lowering.scope import (
 )
 from tosa_convert.frontends.process.request import CutOperator, Operand
 from tosa_convert.frontends.torch.facts import CHECKS
-from tosa_convert.frontends.torch.rules.node import Node, array_of, kind_of
+from tosa_convert.frontends.torch.refusals import COMPLEX, RANDOM, is_random
+from tosa_convert.frontends.torch.rules.complex_numbers import is_complex, real_kind
+from tosa_convert.frontends.torch.rules.node import Node, array_of, kind_of, own_kind
 from tosa_convert.frontends.torch.signature import HELD, held_tensor
-from tosa_convert.frontends.torch.table import MOVES, name_of, rule_of
-from tosa_convert.frontends.torch.unlowered_report import Unlowered, locate, place
+from tosa_convert.frontends.torch.table import MOVES, complex_rule_of, name_of, rule_of
+from tosa_convert.frontends.torch.unlowered_report import Unlowered, arguments_of, locate, place
 from tosa_convert.frontends.unlowered import advice
 from tosa_convert.graph.model import Graph
-from tosa_convert.records import replace
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
 _MOST_FOLDED: Final = 1 << 20
 _NO_RULE: Final = ""
+_NO_FORM: Final = "it has no form with pairs of real numbers here"
 _INSIDE: Final = "it is inside a loop or a branch"
 _NO_LITERAL: Final = "it takes something else than tensors, numbers, texts and lists of these"
 
@@ -69,23 +72,25 @@ class Walk:
             values.append(self._given(program, scope, node, specs[node.name]))
         self._inputs = sum(isinstance(one, Array) and one.data is None for one in values)
         nodes = program.graph.output_node().args[0]
-        found = self.graph(scope, program.graph_module, values)
-        by_name = {node.name: one for node, one in zip(nodes, found, strict=True)}
-        results = [
-            scope.whole(by_name[spec.arg.name]) for spec in program.graph_signature.output_specs
-        ]
+        made = self.graph(scope, program.graph_module, values)
+        by_name = {node.name: one for node, one in zip(nodes, made, strict=True)}
+        results = []
+        for spec in program.graph_signature.output_specs:
+            found = by_name[spec.arg.name]
+            if is_complex(found.dtype):
+                self.problems[Unlowered(f"output {spec.arg.name}", "", COMPLEX)] += 1
+                continue
+            results.append(scope.whole(found))
         return self._finished(builder, results)
 
     def _finished(self, builder: Builder, results: list[Value]) -> Graph:
         """Return the program, with what cut operators take after its results."""
-        count = len(results)
         places: list[int] = []
         for value in self._operands:
             at = next((k for k, one in enumerate(results) if one is value), len(results))
             if at == len(results):
                 results.append(value)
             places.append(at)
-        del count
 
         def placed(one: Operand) -> Operand:
             if one.items is not None:
@@ -116,8 +121,7 @@ class Walk:
 
     def kind(self, dtype: Any) -> np.dtype[Any]:
         """Return the element type of a type of torch: FP32 for 64 bits, if these are narrowed."""
-        kind = kind_of(dtype)
-        return FLOAT32 if kind == np.float64 and "f64" in self.narrow else kind
+        return own_kind(kind_of(dtype), self.narrow)
 
     # -- graphs ----------------------------------------------------------------------------------
 
@@ -150,11 +154,10 @@ class Walk:
             return args[0][args[1]]
         if name_of(node.target)[0] in (*CHECKS, "_assert_tensor_metadata"):
             return None
-        raw = [one.meta.get("val") if isinstance(one, torch.fx.Node) else one for one in node.args]
         value = node.meta.get("val")
         results = list(value) if isinstance(value, (tuple, list)) else [value]
         try:
-            if not isinstance(results[0], torch.Tensor):
+            if not any(isinstance(one, torch.Tensor) for one in results):
                 return self._number(node, args)
             shapes = [_shape(one) for one in results]
             kinds = [self.kind(one.dtype) if one is not None else None for one in results]
@@ -166,32 +169,15 @@ class Walk:
                 return made if isinstance(value, (tuple, list)) else made[0]
             if self._is_folded(node, args, keywords, results):
                 return self._folded(node, args, keywords)
-            rule = rule_of(node.target)
-            if rule is None:
-                raise NotLowered(_NO_RULE)
-            for kind in kinds:
-                if kind is not None:
-                    carrier(kind)
-            users = [one for one in node.users if one.target is operator.getitem]
-            used = {one.args[1] for one in users if one.users}
-            at = Node(
-                *(scope, shapes, kinds, self.narrow, raw),
-                *(used.__contains__, self._inner),
-            )
-            found = rule(at, *args, **keywords)
-            for one, shape, kind in zip(
-                found if isinstance(found, (tuple, list)) else [found], shapes, kinds, strict=False
-            ):
-                assert one is None or (one.shape, one.dtype) == (shape, kind), (
-                    f"{node.target}: {one.shape} {one.dtype} for {shape} {kind}"
-                )
-            return found
+            return self._by_rule(scope, node, args, keywords, shapes, kinds)
         except NotLowered as problem:
             refused = problem
         except TosaConvertError as error:
             row = error.findings[0]
             refused = NotLowered(row.message, row.hint)
-        if self.is_partial and (cut := self._cut(scope, node, values, results, refused)):
+        if self.is_partial and is_random(node):
+            refused.reason = f"{refused.reason}, and it cannot be cut out"
+        elif self.is_partial and (cut := self._cut(scope, node, values, results, refused)):
             return cut if isinstance(value, (tuple, list)) else cut[0]
         # What torch decomposed is named as the model has it.
         self.refuse(str(node.meta.get("original_aten", node.target)), node, refused)
@@ -200,6 +186,35 @@ class Walk:
             for one in results
         ]
         return stand_ins if isinstance(value, (tuple, list)) else stand_ins[0]
+
+    def _by_rule(
+        self, scope: Scope, node: Any, args: Any, keywords: Any, shapes: Any, kinds: Any
+    ) -> Any:
+        """Return what the rule of an operator gives, for complex numbers or for others."""
+        has_pairs = any(map(is_complex, kinds)) or any(
+            is_complex(one.dtype) for one in _arrays_in((args, tuple(keywords.values())))
+        )
+        rule = (complex_rule_of if has_pairs else rule_of)(node.target)
+        if rule is None:
+            raise NotLowered(RANDOM if is_random(node) else _NO_FORM if has_pairs else _NO_RULE)
+        for kind in kinds:
+            if kind is not None:
+                carrier(real_kind(kind))
+        raw = [one.meta.get("val") if isinstance(one, torch.fx.Node) else one for one in node.args]
+        users = [one for one in node.users if one.target is operator.getitem]
+        used = {one.args[1] for one in users if one.users}
+        at = Node(
+            *(scope, shapes, kinds, self.narrow, raw),
+            *(used.__contains__, self._inner),
+        )
+        found = rule(at, *args, **keywords)
+        for one, shape, kind in zip(
+            found if isinstance(found, (tuple, list)) else [found], shapes, kinds, strict=False
+        ):
+            assert one is None or (one.shape, one.dtype) == (shape, kind), (
+                f"{node.target}: {one.shape} {one.dtype} for {shape} {kind}"
+            )
+        return found
 
     def _inner(self, scope: Scope, module: Any, given: Sequence[Any]) -> list[Any]:
         """Return the results of a graph that an operator takes."""
@@ -222,7 +237,9 @@ class Walk:
         try:
             if self._depth:
                 raise NotLowered(_INSIDE)
-            operands = tuple(self._operand(scope, one, values) for one in _arguments(node))
+            operands = tuple(
+                self._operand(scope, one, values) for one in arguments_of(node).values()
+            )
             made = []
             for number, one in enumerate(results):
                 kind, shape = self.kind(one.dtype), _shape(one)
@@ -256,6 +273,7 @@ class Walk:
         if isinstance(one, torch.fx.Node):
             one = values[one]
         if isinstance(one, Array):
+            carrier(one.dtype)
             self._operands.append(scope.whole(one))
             return Operand(place=len(self._operands) - 1)
         if isinstance(one, (tuple, list)):
@@ -280,6 +298,9 @@ class Walk:
 
     def _stand_in(self, scope: Scope, shape: tuple[int, ...], kind: Any) -> Array:
         """Return an array in place of one that does not lower: what follows is examined, too."""
+        if is_complex(kind):
+            part = self._stand_in(scope, shape, real_kind(kind))
+            return Array(kind, shape, parts=(part, part))
         try:
             held = carrier(kind)
         except NotLowered:
@@ -297,7 +318,7 @@ class Walk:
             return False
         if not isinstance(node.target, torch._ops.OpOverload):
             return False
-        if torch.Tag.nondeterministic_seeded in node.target.tags:
+        if is_random(node):
             return False
         if node.target.namespace == "quantized_decomposed":
             return False
@@ -308,7 +329,9 @@ class Walk:
             )
             made = math.prod(sizes) * results[0].dtype.itemsize
         else:
-            made = sum(math.prod(_shape(one)) * one.dtype.itemsize for one in results)
+            made = sum(
+                math.prod(one.shape) * one.dtype.itemsize for one in results if one is not None
+            )
         return bool(made <= max(_MOST_FOLDED, 2 * given))
 
     def _folded(self, node: Any, args: Any, keywords: Any) -> Any:
@@ -351,20 +374,13 @@ class Walk:
         return Array(kind, shape, data)
 
 
-def _arguments(node: Any) -> list[Any]:
-    """Return the arguments of an operator in the order of its schema, with defaults."""
-    rows = node.target._schema.arguments
-    given = dict(zip((row.name for row in rows), node.args, strict=False)) | dict(node.kwargs)
-    return [given.get(row.name, row.default_value) for row in rows]
-
-
 def _tensor(value: Any, dtype: Any, is_stored: bool) -> Any:
     """Return a constant as a tensor of torch; one with equal elements as it is stored."""
     if not isinstance(value, Array):
         return value
     data = value.data if is_stored else whole_data(value)
     assert data is not None
-    if data.dtype.kind not in "biuf":
+    if data.dtype.kind not in "biufc":
         plain = np.dtype(f"int{8 * data.dtype.itemsize}")
         return torch.from_numpy(np.array(data.view(plain))).view(dtype)
     made = torch.from_numpy(

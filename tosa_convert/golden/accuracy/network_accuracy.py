@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -34,10 +35,10 @@ from tosa_convert.golden.accuracy.erring_runs import (
 )
 from tosa_convert.golden.accuracy.spreads import (
     ReachedElements,
-    add_bends,
+    add_kinks,
     align_errors,
     decides,
-    may_bend,
+    may_have_kinks,
     moved_operands,
     spread_of,
     spread_of_scales,
@@ -46,7 +47,6 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import SCALE_SUFFIX
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST, VARIABLE_READ, VARIABLE_WRITE
-from tosa_convert.records import replace
 from tosa_convert.reference.block_scaled import Scaled, Value, plain
 from tosa_convert.reference.evaluate import Machine
 
@@ -271,8 +271,8 @@ def _compute_all(
             computed = _computed(machine, index, values, where, others)
             machine.is_alive = computed is not None or not moves
             found[-1] = computed or found[-1]
-    if moves and not is_same and may_bend(block, operator):
-        add_bends(exact, index, operands, results, found, reached)
+    if moves and not is_same and may_have_kinks(block, operator):
+        add_kinks(exact, index, operands, results, found, reached)
     if not is_same and operator.spec.family == "fft":
         align_errors(operands, results, found)
     small = subnormal_numbers(block, results) if operator.spec is CONST else {}

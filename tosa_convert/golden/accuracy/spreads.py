@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
@@ -32,7 +33,6 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.derived import extract, touches_variables
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference.block_scaled import Scaled, Value, plain
 from tosa_convert.reference.call import is_float
 from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of
@@ -411,14 +411,14 @@ def _near(table: Array, axis: int) -> Array:
 
 
 # --------------------------------------------------------------------------------------------------
-# what becomes of small errors where a result jumps or bends: a few runs alone do not show it.
+# error amplification at discontinuities and kinks, which a few runs alone may miss.
 
 #: How many times their spread the operands of an operator that decides are moved.
 _MOVED_BY: Final = 6.0
 #: How many times their spread the operands of a function are moved, to see whether its result jumps or
-#: bends there; and how many times that of the runs its change is then.
+#: has a kink there; and how many times that of the runs its change is then.
 _PROBED_AT: Final = 4.0
-_BENDS: Final = 5.0
+_KINKS: Final = 5.0
 #: Responses of operators on single elements that follow their operands in a straight line.
 _STRAIGHT: Final = ("linear", "choice")
 
@@ -545,7 +545,7 @@ def _move_to_ends_of_table(moved: list[list[Value]]) -> None:
         own[0] = changed
 
 
-def may_bend(block: Block, operator: Operator) -> bool:
+def may_have_kinks(block: Block, operator: Operator) -> bool:
     """Return whether a small change of an operand may change the result much more, or not at all."""
     results = [block.tensors.get(name) for name in operator.outputs]
     if not all(row is not None and row.dtype.name in FLOATS for row in results):
@@ -576,7 +576,7 @@ def align_errors(
         result.update({name: plain(result[name]) + share * total for name in exact})
 
 
-def add_bends(
+def add_kinks(
     machine: Machine,
     index: int,
     operands: list[list[Value]],
@@ -586,7 +586,7 @@ def add_bends(
 ) -> None:
     """Change elements of the first three runs where the others say too little about the result.
 
-    Beside a bend or a pole, such as those of CLAMP and RECIPROCAL, all runs may be on one side of it.
+    Beside a kink or a pole, such as those of CLAMP and RECIPROCAL, all runs may be on one side of it.
     In one, operands that may be 0 are 0, at which LOG is infinite.
     """
     block = machine.graph.main
@@ -607,8 +607,8 @@ def add_bends(
     for part in parts_of(center.shape):
         here = center[part]
         probed = [probe[part] for probe in tried]
-        bends = _bends(here, [run[part] for run in runs_found], probed)
-        if not bends.any():
+        kinks = _kinks(here, [run[part] for run in runs_found], probed)
+        if not kinks.any():
             continue
         for number, (result, probe) in enumerate(zip(found, probed, strict=False)):
             if result[name] is runs_found[number]:
@@ -622,28 +622,28 @@ def add_bends(
                 # What this run has already may be further away, or an infinity.
                 is_less = np.isfinite(mine) & ~(np.abs(mine - here) > np.abs(half - here))
             is_less |= np.isnan(mine) & np.isnan(here)
-            np.copyto(mine, half, where=bends & is_less)
+            np.copyto(mine, half, where=kinks & is_less)
 
 
 @np.errstate(all="ignore")
-def _bends(center: Array, runs: list[Array], probes: list[Array]) -> Array:
+def _kinks(center: Array, runs: list[Array], probes: list[Array]) -> Array:
     """Return where a probe is much further from the exact result than the runs, or of another kind."""
     squares = sum(np.square(run - center) for run in runs)
     changes = np.abs(probes[0] - center)
     for probe in probes[1:]:
         changes = np.maximum(changes, np.abs(probe - center))
     if np.isfinite(squares.max() + changes.max()):
-        return np.asarray(changes > _BENDS * np.sqrt(squares / len(runs)))
+        return np.asarray(changes > _KINKS * np.sqrt(squares / len(runs)))
     errors = [np.nan_to_num(np.abs(run - center), posinf=0.0) for run in runs]
     sigma = np.sqrt(sum(np.square(error) for error in errors) / len(errors))
     all_changes = [np.nan_to_num(np.abs(probe - center), posinf=0.0) for probe in probes]
     kinds = kinds_of(center)
     for run in runs:
         kinds = kinds | kinds_of(run)
-    bends = np.asarray(np.max(all_changes, axis=0) > _BENDS * sigma)
+    kinks = np.asarray(np.max(all_changes, axis=0) > _KINKS * sigma)
     for probe in probes:
-        bends |= (kinds_of(probe) & ~kinds) != 0
-    return bends
+        kinks |= (kinds_of(probe) & ~kinds) != 0
+    return kinks
 
 
 def _is_straight(operator: Operator, operands: list[list[Value]]) -> bool:

@@ -16,6 +16,7 @@ import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,9 +35,8 @@ from tosa_convert.graph.constant import pack, unpack
 from tosa_convert.graph.dtypes import INT64, DType, dtype
 from tosa_convert.graph.model import DYNAMIC, Block, ShapeValue, Tensor, quoted
 from tosa_convert.io.files import WRITE_BYTES, file_error, open_regular, plain_reason, replace_file
-from tosa_convert.records import dataclass
 
-#: Most bytes of the header of an `.npy` file that numpy reads from strangers.
+#: Most bytes of the header of an `.npy` file that numpy reads from untrusted files.
 _HEADER_BYTES: Final = 10_000
 #: What damaged archives and arrays raise.
 _DAMAGES: Final = (

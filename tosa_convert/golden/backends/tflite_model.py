@@ -20,6 +20,7 @@ from tosa_convert.golden.arrays.npz import Slot, slots
 from tosa_convert.golden.running.programs import input_slots, output_slots
 from tosa_convert.graph.dtypes import DTYPES, FLOATS
 from tosa_convert.graph.model import Block, Graph, Operator, name_in_location, quoted
+from tosa_convert.graph.opset import table_of
 from tosa_convert.io.files import map_file
 
 #: Element types -> their codes in TFLite's schema.
@@ -125,12 +126,14 @@ class Row:
 
 
 Rule = Callable[[Block, Operator], Row]
+#: By operators, and by the forms that rows say.
 _RULES: dict[str, Rule] = {}
+_FORMS: dict[str, Rule] = {}
 
 
 def _rule(*names: str) -> Callable[[Rule], Rule]:
     def register(function: Rule) -> Rule:
-        _RULES.update(dict.fromkeys(names, function))
+        _FORMS.update(dict.fromkeys(names, function))
         return function
 
     return register
@@ -142,39 +145,22 @@ def _require(fits: bool, why: str) -> None:
         raise fail("backend-refused", "a TFLite model", f"there is none with {why}")
 
 
-#: Operators of TFLite that have the operands of TOSA's: code, number of options, and their fields.
-_SAME: Final[Mapping[str, tuple[int, int, Mapping[int, Any]]]] = {
-    "ABS": (101, 78, {}),
-    "ADD": (0, 11, {0: _NO_ACTIVATION}),
-    "BITWISE_XOR": (160, 125, {}),
-    "CEIL": (104, 0, {}),
-    "COS": (108, 84, {}),
-    "EQUAL": (71, 53, {}),
-    "EXP": (47, 33, {}),
-    "FLOOR": (8, 0, {}),
-    "GREATER": (61, 44, {}),
-    "GREATER_EQUAL": (62, 45, {}),
-    "INTDIV": (42, 29, {0: _NO_ACTIVATION}),
-    "LOG": (73, 0, {}),
-    "LOGICAL_AND": (86, 62, {}),
-    "LOGICAL_NOT": (87, 63, {}),
-    "LOGICAL_OR": (84, 60, {}),
-    "MAXIMUM": (55, 39, {}),
-    "MINIMUM": (57, 39, {}),
-    "POW": (78, 56, {}),
-    "RSQRT": (76, 0, {}),
-    "SELECT": (123, 98, {}),
-    "SIGMOID": (14, 0, {}),
-    "SIN": (66, 0, {}),
-    "SUB": (41, 28, {0: _NO_ACTIVATION}),
-    "TANH": (28, 0, {}),
-}
+def _numbers(op: Operator) -> tuple[int, int]:
+    """Return the numbers of an operator and of its options in TFLite's schema."""
+    _, code, options = op.spec.traits.tflite.split(":")
+    return int(code), int(options)
 
 
-@_rule(*_SAME)
+@_rule("same")
 def _same(block: Block, op: Operator) -> Row:
-    code, union, options = _SAME[op.spec.name]
-    return Row(code, op.inputs, union, options)
+    code, union = _numbers(op)
+    return Row(code, op.inputs, union)
+
+
+@_rule("fused")
+def _fused(block: Block, op: Operator) -> Row:
+    code, union = _numbers(op)
+    return Row(code, op.inputs, union, {0: _NO_ACTIVATION})
 
 
 @_rule("MUL")
@@ -232,20 +218,10 @@ def _reverse(block: Block, op: Operator) -> Row:
     return Row(105, (op.inputs[0], _integers([_axis(op)])), 81)
 
 
-_REDUCTIONS: Final = {
-    "REDUCE_SUM": 74,
-    "REDUCE_PRODUCT": 81,
-    "REDUCE_MAX": 82,
-    "REDUCE_MIN": 89,
-    "REDUCE_ANY": 91,
-    "REDUCE_ALL": 140,
-}
-
-
-@_rule(*_REDUCTIONS)
+@_rule("axis")
 def _reduce(block: Block, op: Operator) -> Row:
-    axis = _integers([_axis(op)])
-    return Row(_REDUCTIONS[op.spec.name], (op.inputs[0], axis), 27, {0: _TRUE})
+    code, union = _numbers(op)
+    return Row(code, (op.inputs[0], _integers([_axis(op)])), union, {0: _TRUE})
 
 
 @_rule("ARGMAX")
@@ -327,6 +303,9 @@ def _cast(block: Block, op: Operator) -> Row:
     # Others are rounded otherwise, or saturate.
     _require((taken, made) in (("INT32", "FP32"), ("BOOL", "INT32")), f"CAST {taken} to {made}")
     return Row(53, op.inputs, 37, {0: ("b", _TYPES[taken]), 1: ("b", _TYPES[made])})
+
+
+_RULES.update(table_of("tflite", _FORMS))
 
 
 def _listed(op: Operator, name: str) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     terms_of_sum,
 )
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.edges.operator_edges import edges_of, element_wishes, row_wishes
+from tosa_convert.golden.edges.operator_edges import edges_of, element_targets, row_targets
 from tosa_convert.golden.edges.trace import (
     Elements,
     Run,
@@ -37,7 +38,6 @@ from tosa_convert.graph.model import Block, Graph, Operator, counted, operator_p
 from tosa_convert.graph.shown import Shown
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.call import Call, Step, is_float
 from tosa_convert.reference.evaluate import OPERATIONS, call_of
@@ -217,10 +217,10 @@ def edge_labels(operator: Operator, call: Call, positions: list[int]) -> list[st
             elements = Elements(call)
             for position in positions:
                 if position < elements.count:
-                    wishes = element_wishes(elements, position, generator)
-                    found |= dict.fromkeys(wish.label for wish in wishes)
+                    targets = element_targets(elements, position, generator)
+                    found |= dict.fromkeys(target.label for target in targets)
         elif operator.spec.accuracy != "operand" and 0 in positions:
-            found |= dict.fromkeys(wish.label for wish in row_wishes(call, generator))
+            found |= dict.fromkeys(target.label for target in row_targets(call, generator))
     return list(found)
 
 
@@ -252,7 +252,7 @@ _LEAST_FINITE: Final = 0.5
 _KEEP_SIGNS: Final = frozenset(("ABS", "NEGATE"))
 
 
-def unsteady_operators(graph: Graph, run: Run) -> list[int]:
+def unstable_operators(graph: Graph, run: Run) -> list[int]:
     """Return the operators whose sums or products of finite numbers may overflow on the way.
 
     Whether they do depends on the order of the terms, and with it all that follows.
@@ -306,7 +306,7 @@ def undefined_sources(graph: Graph, run: Run) -> dict[str, Array]:
     return sources(graph, name, ids, run.values) or {}
 
 
-def fragile_sources(graph: Graph, run: Run) -> dict[str, Array]:
+def ill_conditioned_sources(graph: Graph, run: Run) -> dict[str, Array]:
     """Return the elements of inputs for which correct implementations differ much.
 
     A subnormal number may be read as 0, at which LOG, FLOOR and comparisons jump, and so does its
@@ -415,7 +415,7 @@ def _uncertain(graph: Graph, operator: Operator, values: Mapping[str, Array]) ->
     return np.flatnonzero(wrong)
 
 
-def spoiled_outputs(graph: Graph, run: Run) -> list[str]:
+def non_finite_outputs(graph: Graph, run: Run) -> list[str]:
     """Return the outputs most of whose elements are infinite or NaN."""
     found = []
     for name in dict.fromkeys(graph.main.outputs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,19 +12,24 @@ import numpy as np
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import Slot, match
+from tosa_convert.golden.edges.back_propagation import back_propagate
 from tosa_convert.golden.edges.coverage import (
     CoverageWatch,
     EdgeCoverage,
     changing_names,
     changing_positions,
-    fragile_sources,
     has_edges,
-    spoiled_outputs,
+    ill_conditioned_sources,
+    non_finite_outputs,
     undefined_sources,
-    unsteady_operators,
+    unstable_operators,
 )
-from tosa_convert.golden.edges.operator_edges import Demand, Wish, element_wishes, row_wishes
-from tosa_convert.golden.edges.send_back import send_back
+from tosa_convert.golden.edges.operator_edges import (
+    Demand,
+    EdgeTarget,
+    element_targets,
+    row_targets,
+)
 from tosa_convert.golden.edges.trace import (
     KEPT_BYTES,
     Elements,
@@ -61,7 +67,6 @@ from tosa_convert.golden.running.programs import (
 from tosa_convert.graph.model import Graph, Operator, counted, operator_path, quoted
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.records import dataclass, field
 from tosa_convert.reference.call import Call
 from tosa_convert.reference.evaluate import call_of
 
@@ -72,16 +77,16 @@ if TYPE_CHECKING:
 # --------------------------------------------------------------------------------------------------
 # inputs at the edges of their own types, made tamer until TOSA defines what the program computes.
 
-_FRAGILE: Final = "correct implementations may differ much"
+_ILL_CONDITIONED: Final = "correct implementations may differ much"
 _TOO_LITTLE: Final = "too little of the outputs is a number"
 
 
 @dataclass(slots=True)
-class Draft:
-    """Inputs on the way.
+class Candidate:
+    """Inputs that a run on numpy has yet to accept.
 
     limits, usual: the ranges of all values, and of random ones, by input.
-    ranks: the highest rank of the numbers of an input. calm: inputs without infinities and NaN.
+    ranks: the highest rank of the numbers of an input. finite: inputs without infinities and NaN.
     plain: elements with random values.
     """
 
@@ -92,7 +97,7 @@ class Draft:
     limits: dict[str, tuple[float, float]]
     usual: dict[str, tuple[float, float]]
     ranks: dict[str, int] = field(default_factory=dict)
-    calm: set[str] = field(default_factory=set)
+    finite: set[str] = field(default_factory=set)
     plain: dict[str, Array] = field(default_factory=dict)
     repairs: list[str] = field(default_factory=list)
 
@@ -116,7 +121,7 @@ class Draft:
 
     def _array(self, slot: Slot) -> Array:
         limit, usual = self.limits.get(slot.key), self.usual.get(slot.key)
-        rank, special = self.ranks.get(slot.tensor, ALL), slot.tensor not in self.calm
+        rank, special = self.ranks.get(slot.tensor, ALL), slot.tensor not in self.finite
         array = edge_array(slot, self.seed, rank, limit, usual, special=special)
         if (ids := self.plain.get(slot.key)) is not None:
             plain = random_array(slot, self.seed, limit or usual)
@@ -133,18 +138,20 @@ class Draft:
                 reason = run.error.findings[0].message
                 names = inputs_of(block, block.operators[run.operator].inputs)
                 is_lower = self._make_random(run, reason) or self._make_tame(names, RANDOM, reason)
-            elif open_sums := unsteady_operators(self.graph, run):
+            elif open_sums := unstable_operators(self.graph, run):
                 operator = block.operators[open_sums[0]]
                 reason = f"the order in which {operator.spec.name} adds or multiplies decides"
                 is_lower = self._lower(inputs_of(block, operator.inputs), SMALL, reason)
                 if not is_lower:
-                    names = inputs_of(block, spoiled_outputs(self.graph, run))
+                    names = inputs_of(block, non_finite_outputs(self.graph, run))
                     is_lower = self._make_tame(names, SMALL, _TOO_LITTLE)
             else:
-                names = inputs_of(block, spoiled_outputs(self.graph, run))
+                names = inputs_of(block, non_finite_outputs(self.graph, run))
                 is_lower = self._make_tame(names, SMALL, _TOO_LITTLE)
             if not is_lower:
-                is_lower = self._make_plain(fragile_sources(self.graph, run), _FRAGILE)
+                is_lower = self._make_plain(
+                    ill_conditioned_sources(self.graph, run), _ILL_CONDITIONED
+                )
             if not is_lower:
                 return run, watch
 
@@ -169,11 +176,11 @@ class Draft:
         """Leave out infinities and NaN of inputs, or else the largest numbers."""
         own = {slot.tensor: slot for slot in self.slots}
         special = [
-            n for n in names if n in own and n not in self.calm and special_codes(own[n].dtype)
+            n for n in names if n in own and n not in self.finite and special_codes(own[n].dtype)
         ]
         if not special:
             return self._lower(names, least, reason)
-        self.calm.update(special)
+        self.finite.update(special)
         listed = ", ".join(map(quoted, special))
         self.repairs.append(f"no infinities and no NaN in {listed}: {reason}")
         return True
@@ -206,10 +213,10 @@ class Draft:
 
 
 # -- inputs that bring operators inside of a program to their edges --------------------------------
-# Values that an operator wants of its operands are sent back through the operators before it, to
+# Values that an operator wants of its operands are propagated back through the operators before it, to
 # single elements of the inputs; a run says what came of it.
 
-#: Elements of one tensor that are sent back in one round.
+#: Elements of one tensor that are propagated back in one round.
 _MOST: Final = 512
 #: Elements for one edge of one operator in one round.
 _FOR_ONE: Final = 2
@@ -220,10 +227,10 @@ _REPAIRS: Final = 3
 
 
 @dataclass(slots=True)
-class Aim:
+class EdgeSearch:
     """The best inputs so far, and the run of the program on them.
 
-    ranks, calm: see `Draft`.
+    ranks, finite: see `Candidate`.
     """
 
     graph: Graph
@@ -231,7 +238,7 @@ class Aim:
     slots: list[Slot]
     limits: dict[str, tuple[float, float]]
     ranks: dict[str, int]
-    calm: set[str]
+    finite: set[str]
     arrays: dict[str, Array]
     run: Run
     watch: CoverageWatch
@@ -266,8 +273,11 @@ class Aim:
 
     def _unfit(self, run: Run) -> int:
         """Count the outputs and operators that leave little to compare."""
-        spoiled, unsteady = spoiled_outputs(self.graph, run), unsteady_operators(self.graph, run)
-        return len(spoiled) + len(unsteady)
+        non_finite, unstable = (
+            non_finite_outputs(self.graph, run),
+            unstable_operators(self.graph, run),
+        )
+        return len(non_finite) + len(unstable)
 
     # -- from operators to inputs --------------------------------------------------------------------
 
@@ -284,11 +294,13 @@ class Aim:
             call = call_of(
                 block, operator, operands_of(self.graph, operator, self.run.values), "own"
             )
-            rows = self._wishes(index, operator, call, positions, generator)
+            rows = self._targets(index, operator, call, positions, generator)
             if wanted[0] is not None:
                 result = self.run.values[operator.outputs[0]]
                 with np.errstate(all="ignore"):
-                    back = send_back(block, operator, call, result, wanted[0], positions, generator)
+                    back = back_propagate(
+                        block, operator, call, result, wanted[0], positions, generator
+                    )
                 # What comes from further inside is harder to meet, but may be out of reach.
                 rows = back + rows if generator.integers(3) else rows + back
             for position, demand in rows:
@@ -301,7 +313,7 @@ class Aim:
                 demands[name] = _limited(demand, generator)
         return demands
 
-    def _wishes(
+    def _targets(
         self,
         index: int,
         operator: Operator,
@@ -311,32 +323,32 @@ class Aim:
     ) -> list[tuple[int, Demand]]:
         """Return demands for edges that the operator did not meet."""
         met = self.watch.met.get(operator_path("", index, operator).strip(), Counter())
-        wishes: list[Wish] = []
+        targets: list[EdgeTarget] = []
         with np.errstate(all="ignore"):
             if has_elements(operator):
                 elements = Elements(call)
                 for position in positions:
                     if position < elements.count:
-                        wishes += element_wishes(elements, position, generator)
+                        targets += element_targets(elements, position, generator)
             elif operator.spec.accuracy != "operand" and 0 in positions:
-                wishes += row_wishes(call, generator)
-        missed = [wish for wish in wishes if not met.get(wish.label)]
+                targets += row_targets(call, generator)
+        missed = [target for target in targets if not met.get(target.label)]
         order = [missed[number] for number in generator.permutation(len(missed))]
         if generator.integers(2):
             # Later ones hardly find a whole row that no other has an element of.
-            order.sort(key=lambda wish: not wish.is_whole)
+            order.sort(key=lambda target: not target.is_whole)
         found: dict[int, Demand] = {}
-        for wish in order:
-            demand = wish.demand
-            before = found.get(wish.position)
-            if not wish.is_whole:
+        for target in order:
+            demand = target.demand
+            before = found.get(target.position)
+            if not target.is_whole:
                 free = np.arange(len(demand.ids))
                 if before is not None:
                     free = np.flatnonzero(~np.isin(demand.ids, before.ids))
                 demand = demand.at(generator.permutation(free)[:_FOR_ONE])
             elif before is not None and np.isin(demand.ids, before.ids).any():
                 continue
-            found[wish.position] = demand if before is None else before.joined(demand)
+            found[target.position] = demand if before is None else before.joined(demand)
         return list(found.items())
 
     # -- inputs --------------------------------------------------------------------------------------
@@ -393,7 +405,7 @@ class Aim:
             if row.is_float:
                 allowed = edge_codes(row, min(rank, self.ranks.get(key, ALL)), special=False)
                 kept = (codes >= allowed[0]) & (codes <= allowed[-1])
-                if special and key not in self.calm:
+                if special and key not in self.finite:
                     kept |= np.isin(codes, special_codes(row))
                 ids, codes = ids[kept], codes[kept]
             found[key] = ids, codes
@@ -414,7 +426,7 @@ class Aim:
             watch = CoverageWatch(self.watch.known)
             run = run_forward(self.graph, arrays, watch)
             is_defined = run.error is None
-            found = (fragile_sources if is_defined else undefined_sources)(self.graph, run)
+            found = (ill_conditioned_sources if is_defined else undefined_sources)(self.graph, run)
             found = {
                 key: np.intersect1d(ids, changes[key][0])
                 for key, ids in found.items()
@@ -442,7 +454,7 @@ def _score(watch: CoverageWatch) -> int:
     return sum(len(counts) for counts in watch.met.values())
 
 
-#: How often values are sent back, and how often in a small program. Each costs a run on numpy, or two.
+#: How often values are propagated back, and how often in a small program. Each takes a run or two.
 _ROUNDS: Final = 3
 _ROUNDS_IF_SMALL: Final = 9
 #: The tensors of a small program have at most so many bytes together.
@@ -567,13 +579,23 @@ def find_edge_inputs(
     own = match(wanted, dict(given), complete=False)
     slots = [slot for slot in wanted if slot.key not in own]
     limits = limits_of_inputs(graph.main, _HARD) | requested_ranges(slots, ranges)
-    draft = Draft(graph, seed, slots, own, limits, limits_of_inputs(graph.main))
-    run, watch = draft.settle()
+    candidate = Candidate(graph, seed, slots, own, limits, limits_of_inputs(graph.main))
+    run, watch = candidate.settle()
     if run.error is not None:
         raise run.error
-    aimed = Aim(graph, seed, slots, limits, draft.ranks, draft.calm, draft.arrays(), run, watch)
+    search = EdgeSearch(
+        graph,
+        seed,
+        slots,
+        limits,
+        candidate.ranks,
+        candidate.finite,
+        candidate.arrays(),
+        run,
+        watch,
+    )
     size = kept_bytes(graph)
     if size <= KEPT_BYTES:
         for _ in range(_ROUNDS if size > _SMALL_BYTES else _ROUNDS_IF_SMALL):
-            aimed.improve()
-    return EdgeInputs(aimed.arrays, draft.repairs, aimed.watch.coverage())
+            search.improve()
+    return EdgeInputs(search.arrays, candidate.repairs, search.watch.coverage())

@@ -6,7 +6,7 @@ Each function yields a label and a mask of the elements that are at that edge.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from tosa_convert.golden.edges.values import (
 )
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.opset import table_of
-from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call
 
 Masks = Iterator[tuple[str, Array]]
@@ -434,7 +433,7 @@ class Demand(NamedTuple):
         return Demand(*(np.concatenate(pair) for pair in pairs))
 
 
-class Wish(NamedTuple):
+class EdgeTarget(NamedTuple):
     """An edge that an operator has, and operand `position` as it would be there.
 
     label: of the edge, as `edges_of` names it.
@@ -447,12 +446,12 @@ class Wish(NamedTuple):
     is_whole: bool = False
 
 
-def element_wishes(
+def element_targets(
     elements: Elements, position: int, generator: np.random.Generator
-) -> Iterator[Wish]:
+) -> Iterator[EdgeTarget]:
     """Iterate over the edges that an operator on elements has, by values of one operand.
 
-    Each wish has one element for each place that was tried and at which a value meets the edge.
+    Each target has one element for each place that was tried and at which a value meets the edge.
     """
     call, size = elements.call, elements.size
     row = call.types[position].dtype
@@ -479,7 +478,7 @@ def element_wishes(
                 found = found[np.argsort(distance[found], kind="stable")]
             _, first = np.unique(own[found], return_index=True)
             chosen = found[first]
-            yield Wish(label, position, Demand.of(own[chosen], codes[kept[chosen]]))
+            yield EdgeTarget(label, position, Demand.of(own[chosen], codes[kept[chosen]]))
 
 
 def _tried(
@@ -598,7 +597,11 @@ _TRIED: Final[dict[str, Callable[[Elements, Array, DType, np.random.Generator], 
 # -- rows of which the greatest or least element is searched -----------------------------------------
 
 
-def row_wishes(call: Call, generator: np.random.Generator) -> Iterator[Wish]:
+#: Edge of a reduction of truths -> one element, and the others.
+_COUNTS: Final = (("all", 1, 1), ("none", 0, 0), ("all but one", 0, 1), ("only one", 1, 0))
+
+
+def row_targets(call: Call, generator: np.random.Generator) -> Iterator[EdgeTarget]:
     """Iterate over the edges of an operator that combines elements; each has elements of one row."""
     row = call.types[0].dtype
     array = call.operands[0]
@@ -607,7 +610,7 @@ def row_wishes(call: Call, generator: np.random.Generator) -> Iterator[Wish]:
     for label, code in _value_edges(row):
         # Several elements, since some are out of reach.
         ids = generator.choice(array.size, min(_PLACES, array.size), replace=False)
-        yield Wish(label, 0, Demand.of(ids, np.full(len(ids), code)))
+        yield EdgeTarget(label, 0, Demand.of(ids, np.full(len(ids), code)))
     if "axis" not in call.attributes:
         return
     axis = call.attributes["axis"]
@@ -615,16 +618,11 @@ def row_wishes(call: Call, generator: np.random.Generator) -> Iterator[Wish]:
     lines = lines.reshape(-1, array.shape[axis])
     codes = codes_of(array, row).reshape(-1)
     if row.name == "BOOL":
-        for label, first, others in (
-            ("all", 1, 1),
-            ("none", 0, 0),
-            ("all but one", 0, 1),
-            ("only one", 1, 0),
-        ):
+        for label, first, others in _COUNTS:
             line = generator.permutation(lines[generator.integers(len(lines))])
             wanted = np.full(len(line), others)
             wanted[0] = first
-            yield Wish(label, 0, Demand.of(line, wanted), is_whole=True)
+            yield EdgeTarget(label, 0, Demand.of(line, wanted), is_whole=True)
         return
     if lines.shape[1] < 2 or call.spec.traits.edges != "extremes":
         return
@@ -638,26 +636,28 @@ def row_wishes(call: Call, generator: np.random.Generator) -> Iterator[Wish]:
             others = line[codes[line] != extreme]
             if len(others):
                 one = generator.choice(others)
-                yield Wish("equal extremes", 0, Demand.of(np.array([one]), np.array([extreme])))
+                yield EdgeTarget(
+                    "equal extremes", 0, Demand.of(np.array([one]), np.array([extreme]))
+                )
         small = generator.choice([c for c in edge_codes(row, 1) if low < c < high - 1])
         wanted = np.full(len(line), small + (1 if is_least else -1))
         wanted[[first, second]] = small
-        yield Wish("equal extremes", 0, Demand.of(line, wanted), is_whole=True)
+        yield EdgeTarget("equal extremes", 0, Demand.of(line, wanted), is_whole=True)
         end = np.array([line[-1]])
         wide = (low, int(extreme) - 1) if is_least else (int(extreme) + 1, high)
         if wide[0] <= wide[1]:
-            yield Wish("extreme at the end", 0, Demand(end, *(np.array([n]) for n in wide)))
+            yield EdgeTarget("extreme at the end", 0, Demand(end, *(np.array([n]) for n in wide)))
         side = np.where(is_least, 1, -2) * np.ones(len(line), np.int64)
         ends = (side, np.full(len(line), high)) if is_least else (np.full(len(line), low), side)
-        yield Wish("all on one side", 0, Demand(line, *ends), is_whole=True)
+        yield EdgeTarget("all on one side", 0, Demand(line, *ends), is_whole=True)
         if row.name in INFINITE:
             infinite = INFINITE[row.name] if is_least else -INFINITE[row.name] - 1
-            yield Wish(
+            yield EdgeTarget(
                 "infinite alone", 0, Demand.of(line, np.full(len(line), infinite)), is_whole=True
             )
             zeros = np.full(len(line), 1 if is_least else -2)
             zeros[[first, second]] = (0, -1) if generator.integers(2) else (-1, 0)
-            yield Wish("extremes 0 and -0", 0, Demand.of(line, zeros), is_whole=True)
+            yield EdgeTarget("extremes 0 and -0", 0, Demand.of(line, zeros), is_whole=True)
 
 
 def _value_edges(row: DType) -> Iterator[tuple[str, int]]:
@@ -675,8 +675,3 @@ def _value_edges(row: DType) -> Iterator[tuple[str, int]]:
         yield "infinite", -INFINITE[row.name] - 1
     if row.name in NAN:
         yield "NaN", NAN[row.name]
-
-
-def labels(wishes: Iterator[Wish]) -> Collection[str]:
-    """Return the edges that wishes are for."""
-    return dict.fromkeys(wish.label for wish in wishes)

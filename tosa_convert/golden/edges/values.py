@@ -188,8 +188,8 @@ def edge_array(
     codes = codes_of(array, row).reshape(-1)
     kinds = generator.choice(len(_SHARES), codes.size, p=_SHARES)
     kinds[generator.integers(codes.size)] = 1
-    calm = min(rank, MODERATE) if row.is_float else rank
-    for kind, values in ((1, _edges(row, calm, limit)), (2, _grid(row, rank, limit, generator))):
+    lower = min(rank, MODERATE) if row.is_float else rank
+    for kind, values in ((1, _edges(row, lower, limit)), (2, _grid(row, rank, limit, generator))):
         if len(values):
             chosen = kinds == kind
             codes[chosen] = generator.choice(values, int(chosen.sum()))
@@ -197,13 +197,13 @@ def edge_array(
     neighbour = codes[generator.integers(codes.size, size=beside.size)]
     codes[beside] = np.clip(neighbour ^ 1, *limits_of(row))
     every = _edges(row, rank, limit, special=special)
-    louder = np.setdiff1d(every, _edges(row, calm, limit))
-    if len(louder):
+    larger = np.setdiff1d(every, _edges(row, lower, limit))
+    if len(larger):
         count = -(-codes.size // _CLUSTER)
         start = int(generator.integers(codes.size - count + 1))
         # Each infinity and NaN, if there is room; and as many of them as of huge numbers.
-        chosen = generator.choice(louder, count)
-        extreme = np.intersect1d(louder, special_codes(row))
+        chosen = generator.choice(larger, count)
+        extreme = np.intersect1d(larger, special_codes(row))
         if len(extreme):
             first = generator.permutation(extreme)[:count]
             more = generator.choice(extreme, count)

@@ -18,7 +18,7 @@ import numpy as np
 from tosa_convert import api
 from tosa_convert.custom import give_meaning
 from tosa_convert.errors import Finding, Findings, TosaConvertError, fail, suggest
-from tosa_convert.formats.read import open_input, weights_beside
+from tosa_convert.formats.read import open_input, read_module, weights_beside
 from tosa_convert.formats.read import read as read_graph
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, Slot, coerce, match, slots
@@ -523,16 +523,7 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = 
     try:
         opened = open_input(source, read)
     except TypeError:  # neither a path nor bytes
-        graph = api.from_module(
-            source,
-            func=read.func,
-            names=read.names,
-            full_paths=read.full_paths,
-            pass_captured=read.pass_captured,
-            narrow=read.narrow,
-            input_shapes=read.input_shapes,
-        )
-        return Program(give_meaning(graph, read.custom))
+        return Program(api.stamp(read_module(source, read)))
     refuse_inapplicable(given_options(read), opened.where, read_from=opened.format)
     graph = read_graph(opened, read)
     if is_sound or not graph.regions or not graph.regions[0].blocks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -53,7 +54,6 @@ from tosa_convert.qualify.detection.noise import (
     measure_noise,
     places,
 )
-from tosa_convert.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -451,11 +451,11 @@ class _Bench:
             self.notes = (*self.notes, f"{text}: what it reports of changes says nothing")
         states = set(self.rerun.states.values())
         wanted = {*graph.main.outputs, *states}
-        self.honest = measure_noise(self.rerun.graph, self.inputs, wanted, options.timeout)
+        self.baseline = measure_noise(self.rerun.graph, self.inputs, wanted, options.timeout)
         self._noise = {
-            STATE_PREFIX + state: self.honest.noises.get(name)
+            STATE_PREFIX + state: self.baseline.noises.get(name)
             for state, name in self.rerun.states.items()
-        } | {name: self.honest.noises.get(name) for name in graph.main.outputs}
+        } | {name: self.baseline.noises.get(name) for name in graph.main.outputs}
         self._starts: dict[tuple[str, Kind], float] = {}
 
     def _criterion(self, key: str, array: Array, checks: Mapping[str, Check]) -> Criterion:
@@ -489,7 +489,7 @@ class _Bench:
             operator.location,
             row.name,
             array.shape,
-            self.honest.largest.get(name, 0.0) / unit,
+            self.baseline.largest.get(name, 0.0) / unit,
             unit,
             float(wide.max(initial=0.0, where=np.isfinite(wide))),
             tuple(changes),
@@ -544,7 +544,7 @@ class _Bench:
             return of
 
         key = name, change.place.kind
-        start = change.number(self._starts.get(key, self.honest.largest.get(name, 0.0)))
+        start = change.number(self._starts.get(key, self.baseline.largest.get(name, 0.0)))
         least = smallest(verdict(1), start, change.low, change.high)
         found = smallest(verdict(0), start if least is None else least, change.low, change.high)
         if least is not None and found is not None and found < least:

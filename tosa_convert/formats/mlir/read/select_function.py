@@ -10,7 +10,6 @@ from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail, s
 from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TypeAttr
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Fields, Operation
-from tosa_convert.formats.mlir.bytecode.sections import read_sections
 from tosa_convert.formats.mlir.locations import LocationReader, plain_location
 from tosa_convert.formats.mlir.names import text_of
 from tosa_convert.graph.opset import VARIABLE
@@ -281,36 +280,6 @@ def _listing(functions: list[Function]) -> str:
     more = len(functions) - _MOST_NAMED
     names = ", ".join(f"@{function.name}" for function in functions[:_MOST_NAMED])
     return f"{names} and {more} more" if more > 0 else names
-
-
-# --------------------------------------------------------------------------------------------------
-# the operations of a module that do not belong to TOSA, and the passes that lower them to it.
-
-#: Dialects whose operations are read: TOSA's, and those around it. `arith` has constants.
-_READ: Final = frozenset({"tosa", "builtin", "func", "ml_program", "arith", "util"})
-
-
-class ForeignOperation(NamedTuple):
-    """An operation of another dialect. name: with its dialect. where: its location, or ""."""
-
-    name: str
-    where: str
-
-
-def foreign_operations(data: memoryview, where: str = "") -> list[ForeignOperation]:
-    """Find all operations of a bytecode file that are not TOSA's, in order, with those of regions."""
-    bytecode = Bytecode(read_sections(data, where))
-    locations = LocationReader(bytecode)
-    foreign = {
-        number for number, name in enumerate(bytecode.names) if name.partition(".")[0] not in _READ
-    }
-    return [
-        ForeignOperation(
-            bytecode.names[operation.name],
-            plain_location(locations.cut(locations.full(operation.location))),
-        )
-        for operation in operations_named(bytecode.root, foreign)
-    ]
 
 
 def operations_named(root: Operation, names: Collection[int]) -> Iterator[Operation]:

@@ -14,6 +14,7 @@ from tosa_convert.frontends.lowering.products import (
     Window,
     Zeros,
     conv_general_dilated,
+    conv_transposed,
     dot_general,
     product,
 )
@@ -143,33 +144,17 @@ def _conv(n: Node) -> Array:
 
 
 def _conv_transpose(n: Node) -> Array:
-    """Convolve the input with zeros between its elements with the kernel backwards."""
-    s, (a, weight) = n.scope, n.arrays[:2]
-    kernel, groups = weight.shape[2:], int(n.get("group", 1))
-    spans, strides, gaps, padding, extra = _transposed_padding(n, a.shape[2:], kernel)
-    inner, outer = weight.shape[0] // groups, weight.shape[1]
-    axes = range(3, 3 + len(kernel))
-    split = layout.reshape(s, weight, (groups, inner, outer, *kernel))
-    split = layout.transpose(s, split, (0, 2, 1, *axes))
-    filters = layout.reshape(s, split, (groups * outer, inner, *kernel))
-    if any(gap != 1 for gap in gaps) and filters.data is not None:
-        filters = layout.spread(s, filters, [0, 0, *(gap - 1 for gap in gaps)], 0)
-        gaps = [1] * len(kernel)
-    filters = layout.reverse(s, filters, range(2, filters.rank))
-    sides = tuple(
-        (span - 1 - low, span - 1 - high + more)
-        for span, (low, high), more in zip(spans, padding, extra, strict=True)
-    )
-    window = Window((1,) * len(kernel), sides, tuple(strides), tuple(gaps))
-    spec = tuple(range(a.rank))
-    bias = n.optional(2)
-    return conv_general_dilated(s, a, filters, window, (spec, spec, spec), a.dtype, groups, 1, bias)
+    a, weight = n.arrays[:2]
+    strides, gaps, padding, extra = _transposed_padding(n, a.shape[2:], weight.shape[2:])
+    pairs = tuple((low, high - more) for (low, high), more in zip(padding, extra, strict=True))
+    window = Window((1,) * len(strides), pairs, tuple(strides), tuple(gaps))
+    return conv_transposed(n.scope, a, weight, window, int(n.get("group", 1)), n.optional(2))
 
 
 def _transposed_padding(
     n: Node, sizes: Sequence[int], kernel: Sequence[int]
-) -> tuple[list[int], list[int], list[int], list[tuple[int, int]], list[int]]:
-    """Return kernel spans, strides, dilations, padding, and what is added after."""
+) -> tuple[list[int], list[int], list[tuple[int, int]], list[int]]:
+    """Return strides, dilations, padding, and what is added after."""
     count = len(sizes)
     strides = list(n.get("strides") or [1] * count)
     gaps = list(n.get("dilations") or [1] * count)
@@ -182,7 +167,7 @@ def _transposed_padding(
         wanted = [size * step for size, step in zip(sizes, strides, strict=True)]
     padding = list(zip(pads[:count], pads[count:], strict=True))
     if wanted is None:
-        return spans, strides, gaps, [(0, 0)] * count if automatic == "VALID" else padding, extra
+        return strides, gaps, [(0, 0)] * count if automatic == "VALID" else padding, extra
     padding = []
     for k, (size, step, span) in enumerate(zip(sizes, strides, spans, strict=True)):
         total = step * (size - 1) + extra[k] + span - wanted[-count:][k]
@@ -190,7 +175,7 @@ def _transposed_padding(
             extra[k], total = extra[k] - total, 0
         low = total // 2 if automatic == "SAME_UPPER" else total - total // 2
         padding.append((low, total - low))
-    return spans, strides, gaps, padding, extra
+    return strides, gaps, padding, extra
 
 
 # -- sums of products ----------------------------------------------------------------------------

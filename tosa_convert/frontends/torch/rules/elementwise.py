@@ -9,18 +9,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import activations, arithmetic, functions
+from tosa_convert.frontends.lowering import activations, arithmetic, complex_numbers, functions
+from tosa_convert.frontends.lowering.limits import limits_of_result
+from tosa_convert.frontends.lowering.quantization import divided_once
 from tosa_convert.frontends.lowering.scope import (
     BOOL,
     FLOAT32,
-    INT32,
     Array,
     NotLowered,
     Scope,
     carrier,
     constant,
     is_float,
-    is_small,
     is_unsigned,
 )
 from tosa_convert.frontends.torch.rules.node import Node, Rule, kind_of
@@ -29,17 +29,18 @@ from tosa_convert.frontends.torch.rules.node import Node, Rule, kind_of
 
 
 def combined(s: Scope, word: str, a: Array, b: Array) -> Array:
-    """ADD, SUB or MUL of numbers of any type; those of 8 and 16 bits wrap around."""
+    """ADD, SUB or MUL of numbers of any type; integers wrap around."""
     if a.dtype == BOOL:
         return s.both(a, b) if word == "mul" else s.either(a, b)
-    if is_small(a.dtype):
-        return s.narrowed(s.elementwise(word, s.widened(a), s.widened(b)), a.dtype)
     shape = np.broadcast_shapes(a.shape, b.shape)
     if word == "mul":
         for one, other in ((a, b), (b, a)):
             if other.number() == 1 and one.shape == shape:
                 return one
-    return s.elementwise(word, a, b)
+    made = arithmetic.computed(s, word, a, b)
+    if made.data is None:
+        made.limits = limits_of_result(word, {}, [a, b], made)
+    return made
 
 
 def _arithmetic(n: Node, a: Any, b: Any, *, alpha: Any = 1, word: str) -> Array:
@@ -53,40 +54,39 @@ def _division(n: Node, a: Any, b: Any) -> Array:
     return arithmetic.divided(n.scope, *n.arrays(a, b))
 
 
-def divided_whole(n: Node, a: Any, b: Any, *, rounding_mode: str | None = None) -> Array:
-    """Lower `div` with a rounding mode; of integers, the mode "trunc" is INTDIV."""
+def _divided_whole(n: Node, a: Any, b: Any, *, rounding_mode: str | None = None) -> Array:
+    """Lower `div` with a rounding mode, and `//`."""
     if rounding_mode is None:
         return _division(n, a, b)
     s, (x, y) = n.scope, n.arrays(a, b)
-    if rounding_mode != "trunc" or is_float(x.dtype) or x.dtype == BOOL:
-        raise NotLowered(f"it rounds by the mode {rounding_mode}", "use another form")
-    if is_small(x.dtype):
-        return s.narrowed(s.elementwise("intdiv", s.widened(x), s.widened(y)), x.dtype)
-    return s.elementwise("intdiv", x, y)
+    if rounding_mode == "floor":
+        return arithmetic.floor_quotient(s, x, y)
+    return _truncated_quotient(n, x, y) if is_float(x.dtype) else arithmetic.div(s, x, y)
+
+
+def _truncated_quotient(n: Node, x: Array, y: Array) -> Array:
+    """Round the quotient of IEEE 754 to 0; where its error is not a number, it is infinite or small."""
+    s, (x, y) = n.scope, n.arrays(x, y, dtype=FLOAT32)
+    made = divided_once(s, x, y)
+    made = s.select(functions.is_finite(s, made), made, arithmetic.divided(s, x, y))
+    return n.convert(arithmetic.truncated(s, made), n.dtype)
+
+
+def _remainder(n: Node, a: Any, b: Any, *, function: Callable[..., Array]) -> Array:
+    return function(n.scope, *n.arrays(a, b))
 
 
 def _extremum(n: Node, a: Any, b: Any, *, name: str) -> Array:
     return arithmetic.extremum(n.scope, name, *n.arrays(a, b))
 
 
-def _negated(n: Node, a: Array) -> Array:
-    s = n.scope
-    if is_float(a.dtype):
-        return s.elementwise("negate", a)
-    if is_small(a.dtype):
-        return s.narrowed(s.mul(s.widened(a), -1), a.dtype)
-    return s.mul(a, -1)
-
-
-def _magnitude(n: Node, a: Array) -> Array:
-    s = n.scope
-    if is_float(a.dtype):
-        return s.elementwise("abs", a)
-    if is_unsigned(a.dtype) or a.dtype == BOOL:
-        return a
-    if is_small(a.dtype):
-        return s.narrowed(s.elementwise("abs", s.widened(a)), a.dtype)
-    return s.maximum(a, s.mul(a, -1))  # The least integer stays what it is.
+def _extremum_of_numbers(n: Node, a: Any, b: Any, *, name: str) -> Array:
+    """Return the number where one of the two is NaN."""
+    s, (x, y) = n.scope, n.arrays(a, b)
+    made = arithmetic.extremum(s, name, x, y)
+    if not is_float(x.dtype):
+        return made
+    return s.select(s.is_nan(x), y, s.select(s.is_nan(y), x, made))
 
 
 def _sign(n: Node, a: Array) -> Array:
@@ -108,12 +108,7 @@ def _power(n: Node, a: Any, b: Any) -> Array:
         if exponent is not None and math.isfinite(exponent) and (2 * exponent) % 1:
             return n.convert(_fractional_power(s, x, float(exponent)), kind)
         return n.convert(functions.power(s, x, y), kind)
-    if isinstance(b, Array):
-        raise NotLowered("TOSA has no powers of integers", "cast to float32")
-    (x,) = n.arrays(a)
-    wide = s.widened(x) if is_small(kind) else x
-    made = _integer_power(s, wide, int(b))
-    return s.narrowed(made, kind) if is_small(kind) else made
+    return functions.power(s, *n.arrays(a, b))
 
 
 def _fractional_power(s: Scope, x: Array, exponent: float) -> Array:
@@ -125,17 +120,6 @@ def _fractional_power(s: Scope, x: Array, exponent: float) -> Array:
     at_end = s.select(s.equal(size, math.inf), of_infinity, math.nan, FLOAT32)
     at_end = s.select(s.equal(x, 0.0), of_zero, at_end)
     return s.select(is_inside, made, at_end)
-
-
-def _integer_power(s: Scope, a: Array, exponent: int) -> Array:
-    if exponent < 0:
-        raise NotLowered("integers have no negative powers", "cast to float32")
-    made: Array | None = None
-    for bit in bin(exponent)[2:]:
-        made = None if made is None else s.mul(made, made)
-        if bit == "1":
-            made = a if made is None else s.mul(made, a)
-    return Array(a.dtype, a.shape, np.ones((1,) * a.rank, a.dtype)) if made is None else made
 
 
 # -- comparisons, truth values and bits ----------------------------------------------------------
@@ -188,10 +172,17 @@ def where(n: Node, condition: Array, yes: Any, no: Any) -> Array:
     return s.viewed(s.select(test, *held), x.dtype)
 
 
-def _is_nan(n: Node, a: Array) -> Array:
-    if not is_float(a.dtype):
-        return Array(BOOL, a.shape, np.zeros((1,) * a.rank, np.bool_))
-    return n.scope.is_nan(a)
+def _test(n: Node, a: Array, *, function: Callable[..., Array], of_integers: bool) -> Array:
+    """Test floating-point numbers for what is the same for all integers."""
+    if is_float(a.dtype):
+        return function(n.scope, a)
+    return Array(BOOL, a.shape, np.full((1,) * a.rank, of_integers))
+
+
+def _has_minus(n: Node, a: Array) -> Array:
+    if is_float(a.dtype):
+        return functions.has_minus(n.scope, a)
+    return arithmetic.compared(n.scope, a, n.scope.aligned([0, a])[0], "greater", True)
 
 
 # -- functions of floating point -----------------------------------------------------------------
@@ -208,6 +199,20 @@ def _unary(n: Node, a: Any, *, function: Unary) -> Array:
 def _in_fp32(n: Node, a: Any, *, function: Unary) -> Array:
     (x,) = n.arrays(a, dtype=FLOAT32)
     return n.convert(function(n.scope, x), n.dtype)
+
+
+def _of_two(n: Node, a: Any, b: Any, *, function: Callable[..., Array]) -> Array:
+    """Compute a function of two arrays in FP32."""
+    return n.convert(function(n.scope, *n.arrays(a, b, dtype=FLOAT32)), n.dtype)
+
+
+def _with_sign(s: Scope, x: Array, y: Array) -> Array:
+    size = s.elementwise("abs", x)
+    return s.select(functions.has_minus(s, y), s.elementwise("negate", size), size)
+
+
+def _angle(s: Scope, x: Array) -> Array:
+    return s.select(s.greater(0, x), math.pi, s.select(s.is_nan(x), x, 0))
 
 
 def _operator(name: str) -> Rule:
@@ -229,15 +234,11 @@ def _rounded(n: Node, a: Array, *, decimals: int = 0) -> Array:
     """Round to the nearest whole number, and to the even one of two: CAST does that."""
     if not is_float(a.dtype):
         return a
-    s = n.scope
     if decimals:
         factor = constant(np.asarray(10.0 ** abs(decimals), a.dtype))
         apart, back = (arithmetic.mul, arithmetic.divided)[:: 1 if decimals > 0 else -1]
-        return back(s, _rounded(n, apart(s, a, factor)), factor)
-    most = 2.0 ** {"float32": 23, "float16": 10, "bfloat16": 7}[str(a.dtype)]
-    has_fraction = s.greater(most, s.elementwise("abs", a))
-    whole = s.cast(s.cast(s.select(has_fraction, a, 0), INT32), a.dtype)
-    return s.select(has_fraction, whole, a)
+        return back(n.scope, _rounded(n, apart(n.scope, a, factor)), factor)
+    return functions.round_to_even(n.scope, a)
 
 
 def _whole(n: Node, a: Array, *, name: str) -> Array:
@@ -287,6 +288,22 @@ def _gelu(n: Node, a: Array, *, approximate: str = "none") -> Array:
     return _in_fp32(n, a, function=function)
 
 
+def _dropout(n: Node, a: Array, p: float, train: bool | None) -> list[Array]:
+    """Keep all elements, as in inference."""
+    if train is not False:
+        raise NotLowered("it draws random numbers")
+    return [a, Array(BOOL, a.shape, np.ones((1,) * a.rank, np.bool_))]
+
+
+def _random_leaky_relu(
+    n: Node, a: Array, noise: Array, low: float = 0.125, high: float = 1 / 3, *training: Any
+) -> list[Array]:
+    """Take the mean of the bounds as the slope, as in inference."""
+    if training[:1] == (True,):
+        raise NotLowered("it draws random numbers")
+    return [activations.leaky_relu(n.scope, a, (low + high) / 2), noise]
+
+
 # -- conversions ---------------------------------------------------------------------------------
 
 
@@ -303,14 +320,19 @@ RULES: Final[dict[str, Rule]] = {
     "sub": partial(_arithmetic, word="sub"),
     "mul": partial(_arithmetic, word="mul"),
     "div": _division,
-    "div.Tensor_mode": divided_whole,
-    "div.Scalar_mode": divided_whole,
+    "div.Tensor_mode": _divided_whole,
+    "div.Scalar_mode": _divided_whole,
+    "floor_divide": partial(_divided_whole, rounding_mode="floor"),
+    "fmod": partial(_remainder, function=arithmetic.rem),
+    "remainder": partial(_remainder, function=arithmetic.floor_remainder),
     "maximum": partial(_extremum, name="maximum"),
     "max.other": partial(_extremum, name="maximum"),
     "minimum": partial(_extremum, name="minimum"),
     "min.other": partial(_extremum, name="minimum"),
-    "neg": _negated,
-    "abs": _magnitude,
+    "fmax": partial(_extremum_of_numbers, name="maximum"),
+    "fmin": partial(_extremum_of_numbers, name="minimum"),
+    "neg": lambda n, a: arithmetic.neg(n.scope, a),
+    "abs": lambda n, a: arithmetic.abs_(n.scope, a),
     "sign": _sign,
     "sgn": _sign,
     "pow": _power,
@@ -327,7 +349,16 @@ RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(("bitwise_left_shift", "__lshift__"), partial(_shifted, is_left=True)),
     **dict.fromkeys(("bitwise_right_shift", "__rshift__"), partial(_shifted, is_left=False)),
     "where": where,
-    "isnan": _is_nan,
+    "isnan": partial(_test, function=Scope.is_nan, of_integers=False),
+    "isfinite": partial(_test, function=functions.is_finite, of_integers=True),
+    "isinf": partial(
+        _test, function=lambda s, x: s.equal(s.elementwise("abs", x), math.inf), of_integers=False
+    ),
+    "signbit": _has_minus,
+    "copysign": partial(_of_two, function=_with_sign),
+    "atan2": partial(_of_two, function=functions.atan2),
+    "hypot": partial(_of_two, function=lambda s, x, y: complex_numbers.magnitude(s, (x, y))),
+    "angle": partial(_in_fp32, function=_angle),
     **{
         name: _operator(name)
         for name in ("exp", "log", "sin", "cos", "tanh", "sigmoid", "erf", "rsqrt")
@@ -339,7 +370,13 @@ RULES: Final[dict[str, Rule]] = {
     **{
         name: partial(_in_fp32, function=getattr(functions, function))
         for name, function in (
-            *(("expm1", "expm1"), ("log1p", "log1p"), ("tan", "tan"), ("atan", "atan")),
+            *(
+                (name, name)
+                for name in (
+                    *("expm1", "log1p", "exp2", "erfc", "tan", "atan", "asin", "acos", "sinh"),
+                    *("cosh", "asinh", "acosh", "atanh"),
+                )
+            ),
             *(("erfinv", "erf_inv"), ("special_erfinv", "erf_inv")),
         )
     },
@@ -355,6 +392,8 @@ RULES: Final[dict[str, Rule]] = {
     "leaky_relu": _leaky_relu,
     "elu": _elu,
     "gelu": _gelu,
+    "native_dropout": _dropout,
+    "rrelu_with_noise_functional": _random_leaky_relu,
     "silu": partial(_in_fp32, function=activations.silu),
     "_to_copy": _to_copy,
     "prims.convert_element_type": _convert_element_type,

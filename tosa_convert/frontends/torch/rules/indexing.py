@@ -1,4 +1,4 @@
-"""Reading and writing at computed indices."""
+"""Reading at computed indices."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.arithmetic import compared, divided
 from tosa_convert.frontends.lowering.indexing import (
+    MOST_COMPARED,
     as_rows,
     from_rows,
     positions,
     rows_at,
-    write_rows,
 )
 from tosa_convert.frontends.lowering.limits import known_limits
-from tosa_convert.frontends.lowering.scope import BOOL, Array, NotLowered, constant
+from tosa_convert.frontends.lowering.products import product
+from tosa_convert.frontends.lowering.reductions import summed
+from tosa_convert.frontends.lowering.scope import BOOL, INT32, Array, NotLowered, constant
 from tosa_convert.frontends.torch.rules.node import Node, Rule
 
 
@@ -37,7 +40,7 @@ def _embedding(n: Node, weight: Array, index: Array, *_: Any) -> Array:
     return rows_of(n, weight, index)
 
 
-def _index_select(n: Node, a: Array, dim: int, index: Array) -> Array:
+def index_select(n: Node, a: Array, dim: int, index: Array) -> Array:
     s = n.scope
     if a.rank == 0:
         return a
@@ -59,7 +62,7 @@ def _unfold(n: Node, a: Array, dim: int, size: int, step: int) -> Array:
     axis = dim % a.rank
     count = n.shape[axis]
     index = np.arange(count)[:, None] * step + np.arange(size)
-    taken = _index_select(n, a, axis, constant(index.reshape(-1)))
+    taken = index_select(n, a, axis, constant(index.reshape(-1)))
     shape = (*a.shape[:axis], count, size, *a.shape[axis + 1 :])
     return layout.moved(s, layout.reshape(s, taken, shape), axis + 1, a.rank)
 
@@ -75,7 +78,7 @@ def _as_strided(
     for size, stride in zip(sizes, strides, strict=True):
         index = index[..., None] + np.arange(size) * stride
     flat = layout.reshape(s, a, (a.size,))
-    made = _index_select(n, flat, 0, constant(index.reshape(-1)))
+    made = index_select(n, flat, 0, constant(index.reshape(-1)))
     return layout.reshape(s, made, n.shape)
 
 
@@ -103,7 +106,7 @@ def _index(n: Node, a: Array, indices: Sequence[Array | None]) -> Array:
     s = n.scope
     if any(one is not None and one.dtype == BOOL for one in indices):
         raise NotLowered("the size of its result depends on the data", "use torch.where")
-    axes, places, batch = _places(n, a.shape, indices)
+    axes, index, batch = places_of(n, a.shape, indices)
     rest = [k for k in range(a.rank) if k not in axes]
     if len(axes) == 1:
         table = layout.moved(s, a, axes[0], 0)
@@ -111,9 +114,7 @@ def _index(n: Node, a: Array, indices: Sequence[Array | None]) -> Array:
         table = layout.transpose(s, a, (*axes, *rest))
         sizes = math.prod(a.shape[k] for k in axes), *(a.shape[k] for k in rest)
         table = layout.reshape(s, table, sizes)
-    flat = layout.reshape(s, s.array(s.whole(places), places.dtype), (math.prod(batch),))
-    made = rows_of(n, table, flat if places.data is None else _flat(places, batch))
-    made = layout.reshape(s, made, (*batch, *(a.shape[k] for k in rest)))
+    made = layout.reshape(s, rows_of(n, table, index), (*batch, *(a.shape[k] for k in rest)))
     # Neighbouring indices leave the batch at the place of the first one; others put it in front.
     if axes == list(range(axes[0], axes[-1] + 1)) and axes[0]:
         count, before = len(batch), axes[0]
@@ -126,16 +127,11 @@ def _index(n: Node, a: Array, indices: Sequence[Array | None]) -> Array:
     return made
 
 
-def _flat(places: Array, batch: Sequence[int]) -> Array:
-    assert places.data is not None
-    flat = np.broadcast_to(places.data, tuple(batch)).reshape(-1)
-    return Array(places.dtype, tuple(flat.shape), flat)
-
-
-def _places(
+def places_of(
     n: Node, shape: Sequence[int], indices: Sequence[Array | None]
 ) -> tuple[list[int], Array, tuple[int, ...]]:
-    """Return the axes that are indexed, positions in the table of these, and the indices' shape."""
+    """Return the axes that are indexed, flat positions in the table of these, and the indices' shape."""
+    s = n.scope
     axes = [axis for axis, one in enumerate(indices) if one is not None]
     given = [one for one in indices if one is not None]
     batch = np.broadcast_shapes(*(one.shape for one in given))
@@ -143,25 +139,30 @@ def _places(
         n.ranked(from_front(n, one, shape[axis]), len(batch))
         for axis, one in zip(axes, given, strict=True)
     ]
-    places = positions(n.scope, parts, [shape[axis] for axis in axes])
-    return axes, Array(places.dtype, tuple(batch), places.data, places.value), tuple(batch)
+    found = positions(s, parts, [shape[axis] for axis in axes])
+    count = math.prod(batch)
+    if found.data is not None:
+        data = np.broadcast_to(found.data, tuple(batch)).reshape(count)
+        return axes, Array(found.dtype, (count,), data), tuple(batch)
+    whole = Array(found.dtype, tuple(batch), None, found.value)
+    return axes, layout.reshape(s, s.array(s.whole(whole), found.dtype), (count,)), tuple(batch)
 
 
-def _lines(n: Node, a: Array, axis: int) -> Array:
+def lines_of(n: Node, a: Array, axis: int) -> Array:
     """Reshape to [others, size, 1], in a type that GATHER moves."""
     s = n.scope
     moved = layout.moved(s, as_rows(s, a), axis, a.rank - 1)
     return layout.reshape(s, moved, (a.size // a.shape[axis], a.shape[axis], 1))
 
 
-def _unlined(n: Node, a: Array, shape: Sequence[int], axis: int, dtype: Any) -> Array:
+def of_lines(n: Node, a: Array, shape: Sequence[int], axis: int, dtype: Any) -> Array:
     s = n.scope
     others = [size for k, size in enumerate(shape) if k != axis]
     wide = layout.reshape(s, a, (*others, shape[axis]))
     return from_rows(s, layout.moved(s, wide, len(shape) - 1, axis), dtype)
 
 
-def _cut_to(n: Node, a: Array, sizes: Sequence[int], axis: int) -> Array:
+def cut_to(n: Node, a: Array, sizes: Sequence[int], axis: int) -> Array:
     """Take the first elements of all axes but one."""
     stops = [a.shape[k] if k == axis else size for k, size in enumerate(sizes)]
     if tuple(stops) == a.shape:
@@ -174,59 +175,92 @@ def _gather(n: Node, a: Array, dim: int, index: Array, **_: Any) -> Array:
     if a.rank == 0:
         return a
     axis = dim % a.rank
-    lines = _lines(n, _cut_to(n, a, index.shape, axis), axis)
+    lines = lines_of(n, cut_to(n, a, index.shape, axis), axis)
     places = layout.moved(s, n.index(index), axis, a.rank - 1)
     places = layout.reshape(s, places, (lines.shape[0], index.shape[axis]))
     made = s.apply("gather", [lines, places], lines.dtype)
-    return _unlined(n, made, index.shape, axis, a.dtype)
+    return of_lines(n, made, index.shape, axis, a.dtype)
 
 
-def _scatter(n: Node, a: Array, dim: int, index: Array, source: Array) -> Array:
-    """Put elements at indices along an axis."""
-    s = n.scope
-    if a.rank == 0:
-        return layout.reshape(s, source, ())
-    axis = dim % a.rank
-    source = layout.cut(s, source, [0] * a.rank, index.shape)
-    if a.rank == 2 and axis == 0 and index.stored[1] == 1 and index.shape[1] == a.shape[1]:
-        # Whole rows.
-        rows = Array(index.dtype, (index.shape[0], 1), index.data, index.value)
-        flat = layout.reshape(s, n.index(rows), (index.shape[0],))
-        made = write_rows(s, as_rows(s, a), flat, as_rows(s, source))
-        return from_rows(s, made, a.dtype)
-    part = _cut_to(n, a, index.shape, axis)
-    lines, rows = _lines(n, part, axis), _lines(n, source, axis)
-    places = layout.moved(s, n.index(index), axis, a.rank - 1)
-    places = layout.reshape(s, places, (lines.shape[0], index.shape[axis]))
-    made = _unlined(
-        n, s.apply("scatter", [lines, places, rows], lines.dtype), part.shape, axis, a.dtype
-    )
-    for k, size in enumerate(a.shape):
-        if made.shape[k] < size:
-            stops = [made.shape[j] if j > k else a.shape[j] for j in range(a.rank)]
-            beyond = layout.cut(
-                s, a, [made.shape[k] if j == k else 0 for j in range(a.rank)], stops
-            )
-            made = from_rows(
-                s, layout.concatenate(s, [as_rows(s, made), as_rows(s, beyond)], k), a.dtype
-            )
-    return made
+def _embedding_bag(
+    n: Node,
+    weight: Array,
+    index: Array,
+    starts: Array,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    factors: Array | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> list[Array]:
+    """Multiply a matrix of ones, where a row belongs to a bag, by the rows: sums (0) or means (1)."""
+    if mode == 2 or index.rank != 1:
+        raise NotLowered("it takes the greatest of each bag", "use embedding and amax")
+    s, places = n.scope, n.index(index)
+    starts = n.index(starts)
+    if include_last_offset:
+        starts = layout.part(s, starts, 0, 0, starts.size - 1)
+    bags = starts.size
+    if index.size * bags > MOST_COMPARED:
+        raise NotLowered("it compares too many rows with bags", "split it")
+    line = constant(np.arange(index.size, dtype=np.int32).reshape(-1, 1))
+    began = s.greater_equal(line, layout.reshape(s, starts, (1, bags)))
+    bag = s.sub(summed(s, s.cast(began, INT32), (1,)), 1)
+    every = constant(np.arange(bags, dtype=np.int32).reshape(-1, 1))
+    member = s.equal(every, layout.reshape(s, bag, (1, index.size)))
+    if padding_idx is not None and padding_idx >= 0:
+        is_kept = s.negation(s.equal(places, padding_idx))
+        member = s.both(member, layout.reshape(s, is_kept, (1, index.size)))
+    parts = n.convert(member, n.dtype)
+    sizes = summed(s, parts, (1,))
+    if factors is not None:
+        parts = s.mul(parts, layout.reshape(s, factors, (1, index.size)))
+    rows = rows_of(n, weight, index)
+    left, right = (layout.reshape(s, one, (1, *one.shape)) for one in (parts, rows))
+    made = layout.reshape(s, product(s, left, right, n.dtype), n.shape)
+    if mode == 1:
+        made = divided(s, made, layout.reshape(s, s.maximum(sizes, 1), (bags, 1)))
+    found = [made, bag, sizes, sizes]  # Those that nothing uses may have no elements in torch.
+    return [
+        n.convert(one, n.dtypes[k]) if k == 0 or n.is_used(k) else n.unused(k)
+        for k, one in enumerate(found)
+    ]
 
 
-def _masked_fill(n: Node, a: Array, mask: Array, value: Any) -> Array:
-    from tosa_convert.frontends.torch.rules.elementwise import where
-
-    return where(n, mask, value, a)
+def _search_sorted(
+    n: Node,
+    table: Array,
+    values: Array,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Array:
+    """Count the boundaries below each value."""
+    if sorter is not None:
+        raise NotLowered("its boundaries are sorted by indices", "sort them before")
+    s, kind = n.scope, n.promoted(0, 1)
+    if table.rank > 1:
+        table = layout.reshape(s, table, (*table.shape[:-1], 1, table.shape[-1]))
+    x, limit = n.arrays(layout.reshape(s, values, (*values.shape, 1)), table, dtype=kind)
+    name = "greater_equal" if right or side == "right" else "greater"
+    is_below = compared(s, x, limit, name)
+    return n.convert(summed(s, s.cast(is_below, INT32), (is_below.rank - 1,)), n.dtype)
 
 
 RULES: Final[dict[str, Rule]] = {
     "embedding": _embedding,
-    "index_select": _index_select,
+    "index_select": index_select,
     "index": _index,
     "_unsafe_index": _index,
     "gather": _gather,
     "unfold": _unfold,
     "as_strided": _as_strided,
-    "scatter": _scatter,
-    "masked_fill": _masked_fill,
+    "searchsorted.Tensor": _search_sorted,
+    **dict.fromkeys(
+        ("embedding_bag.padding_idx", "_embedding_bag", "_embedding_bag_forward_only"),
+        _embedding_bag,
+    ),
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +20,8 @@ from tosa_convert.frontends.lowering.scope import (
     constant,
     is_float,
     is_small,
+    neutral,
 )
-from tosa_convert.records import dataclass
 
 INT64: Final = np.dtype(np.int64)
 #: Types of torch that its tensors do not have as arrays of numpy; ml_dtypes gives numpy their names.
@@ -37,6 +38,13 @@ def kind_of(dtype: Any) -> np.dtype[Any]:
         return np.dtype(name)
     except TypeError:
         raise NotLowered(f"TOSA does not have the element type {name}", "cast it") from None
+
+
+def own_kind(kind: np.dtype[Any], narrow: Collection[str]) -> np.dtype[Any]:
+    """Return an element type, or the one of 32 bits if floating-point numbers of 64 are narrowed."""
+    if "f64" not in narrow or str(kind) not in ("float64", "complex128"):
+        return kind
+    return FLOAT32 if kind == np.float64 else np.dtype(np.complex64)
 
 
 def view_of(tensor: Any) -> Any:
@@ -87,6 +95,16 @@ class Node:
     @property
     def rank(self) -> int:
         return len(self.shapes[0])
+
+    def unused(self, number: int) -> Array:
+        """Return a result that nothing uses, or that is 0."""
+        shape = self.shapes[number]
+        data = np.zeros([min(size, 1) for size in shape], self.dtypes[number])
+        return Array(data.dtype, shape, data)
+
+    def neutral(self, word: str, dtype: Any) -> float:
+        """Return the number that changes no other by "add", "mul", "max" or "min"."""
+        return neutral(word, INT32 if dtype == INT64 and "i64" in self.narrow else dtype)
 
     def convert(self, a: Array, dtype: Any) -> Array:
         """Convert an array to another element type, as torch does."""
@@ -142,8 +160,7 @@ class Node:
         return self.own(kind_of(found))
 
     def own(self, kind: np.dtype[Any]) -> np.dtype[Any]:
-        """Return a type, or the narrower one that takes its place."""
-        return FLOAT32 if kind == np.float64 and "f64" in self.narrow else kind
+        return own_kind(kind, self.narrow)
 
     def clamp(self, a: Array, low: float, high: float) -> Array:
         """CLAMP of floating point."""
@@ -157,6 +174,12 @@ class Node:
 
 #: Lowers an operator: its node, and its operands.
 Rule = Callable[..., Any]
+
+
+def sizes_of(value: Any, count: int) -> list[int]:
+    """Return a size for each axis, of which torch may have one for all."""
+    given = list(value) if isinstance(value, Sequence) else [value]
+    return given * count if len(given) == 1 else given
 
 
 def axes_of(dim: Any, rank: int) -> list[int]:

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import normalization
+from tosa_convert.frontends.lowering import layout, normalization
+from tosa_convert.frontends.lowering.arithmetic import clip, divided
+from tosa_convert.frontends.lowering.reductions import extreme, summed
 from tosa_convert.frontends.lowering.scope import FLOAT32, Array
 from tosa_convert.frontends.torch.rules.node import Node, Rule
 
@@ -37,8 +39,7 @@ def _batch_norm(
 ) -> list[Array]:
     """Normalise by known statistics; nothing uses the further results, which are empty."""
     made = normalization.batch_norm(n.scope, a, weight, bias, means, variances, epsilon)
-    rows = zip(n.shapes[1:], n.dtypes[1:], strict=True)
-    return [made, *(Array(kind, shape, np.zeros(shape, kind)) for shape, kind in rows)]
+    return [made, *(n.unused(number) for number in range(1, len(n.shapes)))]
 
 
 def _layer_norm(
@@ -55,6 +56,44 @@ def _layer_norm(
     return [n.convert(one, kind) for one, kind in zip(found, n.dtypes, strict=True)]
 
 
+def _group_norm(
+    n: Node,
+    a: Array,
+    weight: Array | None,
+    bias: Array | None,
+    count: int,
+    channels: int,
+    size: int,
+    groups: int,
+    epsilon: float,
+) -> list[Array]:
+    s = n.scope
+    made = [normalization.group_norm(s, a, groups, weight, bias, epsilon), n.unused(1), n.unused(2)]
+    if n.is_used(1) or n.is_used(2):
+        rows = layout.reshape(s, n.convert(a, FLOAT32), (count, groups, channels // groups * size))
+        found = normalization.layer_norm_with_statistics(s, rows, [2], None, None, epsilon)
+        made[1:] = [layout.reshape(s, one, (count, groups)) for one in found[1:]]
+    return [n.convert(one, kind) for one, kind in zip(made, n.dtypes, strict=True)]
+
+
+def _safe_softmax(n: Node, a: Array, dim: int, dtype: Any = None) -> Array:
+    """Softmax that is 0 where all scores are minus infinity, as if these were finite.
+
+    In any other row, the greatest score is finite and the sum at least 1, or the result is NaN.
+    """
+    s, x = n.scope, n.convert(a, FLOAT32)
+    if a.rank == 0:
+        return n.convert(
+            s.select(s.equal(x, -np.inf), 0, s.elementwise("exp", s.sub(x, x))), n.dtype
+        )
+    axes = [dim % a.rank]
+    most = extreme(s, x, axes, "max", keep=True)
+    most = clip(s, most, float(np.finfo(np.float32).min), np.inf)
+    powers = s.elementwise("exp", s.sub(x, most))
+    total = clip(s, summed(s, powers, axes, keep=True), 1.0, np.inf)
+    return n.convert(divided(s, powers, total), n.dtype)
+
+
 RULES: Final[dict[str, Rule]] = {
     "_softmax": _softmax,
     "softmax": _softmax,
@@ -62,4 +101,6 @@ RULES: Final[dict[str, Rule]] = {
     "log_softmax": _log_softmax,
     "_native_batch_norm_legit_no_training": _batch_norm,
     "native_layer_norm": _layer_norm,
+    "native_group_norm": _group_norm,
+    "_safe_softmax": _safe_softmax,
 }

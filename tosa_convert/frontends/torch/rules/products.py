@@ -8,9 +8,11 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout, products
+from tosa_convert.frontends.lowering.products import Window
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant, is_float
 from tosa_convert.frontends.torch.rules.elementwise import combined
-from tosa_convert.frontends.torch.rules.node import Node, Rule
+from tosa_convert.frontends.torch.rules.node import Node, Rule, sizes_of
+from tosa_convert.frontends.torch.rules.reductions import summed
 
 # -- matrices ------------------------------------------------------------------------------------
 
@@ -36,12 +38,46 @@ def _sum_and_product(
     return combined(n.scope, "add", *n.arrays(made, _scaled(n, bias, beta)))
 
 
+def _product_of_three(n: Node, *given: Any) -> Array:
+    """Sum the products along axes, as `bilinear` does; each operand gets axes of size 1."""
+    s = n.scope
+    made: Array | None = None
+    for one, axes in zip(given[:3], given[3:6], strict=True):
+        sizes = list(one.shape)
+        for axis in sorted(axes):
+            sizes.insert(axis, 1)
+        wide = layout.reshape(s, one, sizes)
+        made = wide if made is None else combined(s, "mul", made, wide)
+    assert made is not None
+    return layout.reshape(s, summed(n, made, given[6]) if given[6] else made, n.shape)
+
+
+def _product_of_groups(
+    n: Node,
+    a: Array,
+    weights: Array,
+    ends: Array | None = None,
+    bias: Any = None,
+    dtype: Any = None,
+) -> Array:
+    """Multiply all rows by each matrix, and take each row from the product of its group.
+
+    Group number g has the rows from end g - 1 to end g; rows after the last group are 0.
+    """
+    if a.rank != 2 or weights.rank != 3 or ends is None or bias is not None:
+        raise NotLowered("its groups are not those of rows", "multiply them one by one")
+    s, groups = n.scope, weights.shape[0]
+    row = constant(np.arange(a.shape[0], dtype=np.int32).reshape(1, -1, 1))
+    after = layout.reshape(s, n.index(ends), (groups, 1, 1))
+    start = layout.pad(s, after, (1, 0, 0), (-1, 0, 0), 0)
+    is_inside = s.both(s.greater_equal(row, start), s.greater(after, row))
+    rows = layout.broadcast_to(s, layout.reshape(s, a, (1, *a.shape)), (groups, *a.shape))
+    made = products.product(s, rows, weights, a.dtype)
+    total = layout.reshape(s, summed(n, s.select(is_inside, made, 0), (0,)), n.shape)
+    return n.convert(total, n.dtype)
+
+
 # -- convolutions --------------------------------------------------------------------------------
-
-
-def _sizes(value: Any, count: int) -> list[int]:
-    given = list(value) if isinstance(value, Sequence) else [value]
-    return given * count if len(given) == 1 else given
 
 
 def convolution(
@@ -56,134 +92,75 @@ def convolution(
     output_padding: Any,
     groups: int,
 ) -> Array:
-    """Convolve in the layout of TOSA, channels last; one dimension is the second of two."""
+    """Convolve; transposed, the padding is taken away from the result, and more is added at its end."""
     axes = a.rank - 2
     if not is_float(a.dtype):
         raise NotLowered("TOSA has no convolution of these integers", "convolve in float32")
-    step, pads, gaps = (_sizes(value, axes) for value in (stride, padding, dilation))
-    extra = _sizes(output_padding, axes)
-    x = _channels_last(n, a)
-    if axes == 1:
-        x = layout.reshape(n.scope, x, (x.shape[0], 1, *x.shape[1:]))
-        weight = layout.reshape(n.scope, weight, (*weight.shape[:2], 1, weight.shape[2]))
-        step, pads, gaps, extra = [1, *step], [0, *pads], [1, *gaps], [0, *extra]
-    channels = weight.shape[1] * groups if transposed else weight.shape[0]
-    if bias is None:
-        bias = constant(np.zeros(channels, a.dtype))
-    bias = n.convert(bias, a.dtype)
+    step, gaps = (tuple(sizes_of(value, axes)) for value in (stride, dilation))
+    more = sizes_of(output_padding, axes) if transposed else [0] * axes
+    pads = zip(sizes_of(padding, axes), more, strict=True)
+    pairs = tuple((pad, pad - extra) for pad, extra in pads)
     weight = n.convert(weight, a.dtype)
     if transposed:
-        made = _transposed(n, x, weight, bias, step, pads, gaps, extra, groups)
-    else:
-        made = _grouped(n, x, weight, bias, step, pads, gaps, groups)
-    if axes == 1:
-        made = layout.reshape(n.scope, made, (made.shape[0], *made.shape[2:]))
-    return _channels_second(n, made)
-
-
-def _channels_last(n: Node, a: Array) -> Array:
-    return layout.transpose(n.scope, a, (0, *range(2, a.rank), 1))
-
-
-def _channels_second(n: Node, a: Array) -> Array:
-    return layout.transpose(n.scope, a, (0, a.rank - 1, *range(1, a.rank - 1)))
-
-
-def _grouped(
-    n: Node,
-    x: Array,
-    weight: Array,
-    bias: Array,
-    step: list[int],
-    pads: list[int],
-    gaps: list[int],
-    groups: int,
-) -> Array:
-    s, outputs = n.scope, weight.shape[0]
-    x, around = fitted(n, x, weight.shape[2:], step, [(p, p) for p in pads], gaps)
-    attributes = {
-        "pad": [p for pair in around for p in pair],
-        "stride": step,
-        "dilation": gaps,
-        "acc_type": "fp32",
-    }
-    if groups == x.shape[-1] and weight.shape[1] == 1 and weight.rank == 4 and groups > 1:
-        height, width = weight.shape[2:]
-        parts = layout.reshape(s, weight, (groups, outputs // groups, height, width))
-        kernel = layout.transpose(s, parts, (2, 3, 0, 1))
-        return s.apply("depthwise_conv2d", [x, kernel, bias], x.dtype, **attributes)
-    kernel = _channels_last(n, weight)
-    name = "conv2d" if weight.rank == 4 else "conv3d"
-    each, size = outputs // groups, weight.shape[1]
-    made = []
-    for number in range(groups):
-        part = (
-            x if groups == 1 else layout.part(s, x, x.rank - 1, number * size, (number + 1) * size)
-        )
-        first, last = number * each, (number + 1) * each
-        own = [layout.part(s, one, 0, first, last) for one in (kernel, bias)]
-        made.append(s.apply(name, [part, *own], x.dtype, **attributes))
-    return layout.concatenate(s, made, x.rank - 1)
-
-
-def fitted(
-    n: Node,
-    x: Array,
-    kernel: Sequence[int],
-    step: Sequence[int],
-    pads: Sequence[tuple[int, int]],
-    gaps: Sequence[int],
-) -> tuple[Array, list[tuple[int, int]]]:
-    """Return an input, channels last, and the padding with which windows end at the border."""
-    found = []
-    stops = list(x.shape)
-    for axis, (low, high) in enumerate(pads):
-        span = x.shape[axis + 1] + low + high - (kernel[axis] - 1) * gaps[axis] - 1
-        high -= span % step[axis]
-        if high < 0:
-            stops[axis + 1] += high
-            high = 0
-        found.append((low, high))
-    if tuple(stops) != x.shape:
-        x = layout.cut(n.scope, x, [0] * x.rank, stops)
-    return x, found
-
-
-def _transposed(
-    n: Node,
-    x: Array,
-    weight: Array,
-    bias: Array,
-    step: list[int],
-    pads: list[int],
-    gaps: list[int],
-    extra: list[int],
-    groups: int,
-) -> Array:
-    """Lower a transposed convolution of two dimensions; the kernel [I, O, H, W] has no gaps."""
-    if groups != 1 or any(gap != 1 for gap in gaps) or weight.rank != 4:
-        raise NotLowered("TOSA does not have this transposed convolution", "")
-    s = n.scope
-    kernel = layout.transpose(s, weight, (1, 2, 3, 0))
-    # Padding takes away the borders of the result; TOSA takes less than the kernel.
-    around, cuts = [], []
-    for size, pad, more in zip(weight.shape[2:], pads, extra, strict=True):
-        low, high = -pad, more - pad
-        least = 1 - size
-        around += [max(low, least), max(high, least)]
-        cuts.append((min(0, low - least), min(0, high - least)))
-    made = s.apply(
-        "transpose_conv2d",
-        [x, kernel, bias],
-        x.dtype,
-        out_pad=around,
-        stride=step,
-        acc_type="fp32",
+        window = Window((1,) * axes, pairs, step, gaps)
+        return products.conv_transposed(n.scope, a, weight, window, groups, bias)
+    window, spec = Window(step, pairs, (1,) * axes, gaps), tuple(range(a.rank))
+    layouts = spec, spec, spec
+    return products.conv_general_dilated(
+        n.scope, a, weight, window, layouts, a.dtype, groups, 1, bias
     )
-    if any(n for pair in cuts for n in pair):
-        low_, high_ = [0, *(p for p, _ in cuts), 0], [0, *(p for _, p in cuts), 0]
-        made = layout.pad(s, made, low_, high_, 0)
-    return made
+
+
+def _convolution_of_times(n: Node, a: Array, weight: Array, bias: Array, pad: int = 0) -> Array:
+    """`conv_tbc`: places are first, channels last; the kernel is [places, inputs, outputs]."""
+    window, spec = Window((1,), ((pad, pad),), (1,), (1,)), (1, 2, 0)
+    layouts = spec, (2, 1, 0), spec
+    return products.conv_general_dilated(n.scope, a, weight, window, layouts, a.dtype, 1, 1, bias)
+
+
+def _gradients(
+    n: Node,
+    grad: Array,
+    a: Array,
+    weight: Array,
+    bias_sizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    mask: Sequence[bool],
+) -> list[Array | None]:
+    """Return the gradients of a convolution: by its input, its kernel and its bias, as the mask asks.
+
+    That by the input is a transposed convolution, that by the kernel a convolution of the input with the
+    gradient as the kernel, in which batch and channels change places.
+    """
+    if transposed:
+        raise NotLowered("it is the gradient of a transposed convolution", "")
+    s, axes = n.scope, a.rank - 2
+    step, pads, gaps = (tuple(sizes_of(value, axes)) for value in (stride, padding, dilation))
+    pairs, ones, spec = tuple(zip(pads, pads, strict=True)), (1,) * axes, tuple(range(a.rank))
+    found: list[Array | None] = [None, None, None]
+    if mask[0]:
+        spans = zip(a.shape[2:], grad.shape[2:], weight.shape[2:], step, pads, gaps, strict=True)
+        more = [size - ((g - 1) * by - 2 * p + d * (k - 1) + 1) for size, g, k, by, p, d in spans]
+        ends = tuple((pad, pad - extra) for pad, extra in zip(pads, more, strict=True))
+        found[0] = products.conv_transposed(s, grad, weight, Window(ones, ends, step, gaps), groups)
+    if mask[1]:
+        batch, each = a.shape[0], a.shape[1] // groups
+        rows = layout.reshape(s, a, (batch, groups, each, *a.shape[2:]))
+        rows = layout.transpose(s, rows, (2, 1, 0, *range(3, 3 + axes)))
+        rows = layout.reshape(s, rows, (each, groups * batch, *a.shape[2:]))
+        layouts = spec, (1, 0, *spec[2:]), (1, 0, *spec[2:])
+        window = Window(gaps, pairs, ones, step)
+        made = products.conv_general_dilated(s, rows, grad, window, layouts, a.dtype, groups)
+        found[1] = layout.cut(s, made, [0] * a.rank, weight.shape)
+    if mask[2]:
+        total = summed(n, grad, (0, *spec[2:]))
+        found[2] = layout.reshape(s, total, (grad.shape[1],))
+    return found
 
 
 RULES: Final[dict[str, Rule]] = {
@@ -191,5 +168,10 @@ RULES: Final[dict[str, Rule]] = {
     "bmm": product,
     "addmm": _sum_and_product,
     "baddbmm": _sum_and_product,
+    "_trilinear": _product_of_three,
+    "_grouped_mm": _product_of_groups,
+    "transformers.grouped_mm_fallback": _product_of_groups,
     "convolution": convolution,
+    "conv_tbc": _convolution_of_times,
+    "convolution_backward": _gradients,
 }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.arithmetic import divided, extremum
+from tosa_convert.frontends.lowering import functions, layout, reductions
+from tosa_convert.frontends.lowering.arithmetic import clamp, divided, extremum
 from tosa_convert.frontends.lowering.quantization import dequantized, limits, rounded
 from tosa_convert.frontends.lowering.scope import FLOAT32, Array, constant
-from tosa_convert.frontends.torch.rules.node import Node, Rule
+from tosa_convert.frontends.torch.rules.node import Node, Rule, kind_of
 
 
 def _of_axis(n: Node, one: Any, rank: int, axis: int | None) -> Array:
@@ -73,10 +74,59 @@ def _dequantized(n: Node, a: Array, scale: Any, zero_point: Any, axis: int | Non
     return n.convert(dequantized(n.scope, a, factor, zero), n.dtype)
 
 
+def _choose(
+    n: Node, a: Array, least: int, most: int, eps: float, dtype: Any, *, is_symmetric: bool
+) -> list[Array]:
+    """Return the scale and the zero point with which the numbers fill the range."""
+    s, x = n.scope, n.convert(a, FLOAT32)
+    ends = [reductions.extreme(s, x, range(x.rank), word) for word in ("min", "max")]
+    low, high = (layout.reshape(s, one, (1,)) for one in ends)
+    low, high = s.minimum(low, 0), s.maximum(high, 0)
+    if is_symmetric:
+        size = s.mul(s.maximum(s.elementwise("negate", low), high), 2 / (most - least))
+        middle = np.full((1,), 128 if kind_of(dtype) == np.uint8 else 0, n.dtypes[1])
+        return [n.convert(s.maximum(size, eps), n.dtype), constant(middle)]
+    scale = s.maximum(s.mul(s.sub(high, low), 1 / (most - least)), eps)
+    zero = functions.round_to_even(s, divided(s, low, scale))
+    zero = s.minimum(s.maximum(s.sub(least, zero), least), most)
+    return [n.convert(scale, n.dtype), n.convert(zero, n.dtypes[1])]
+
+
+def _fake_quantized(
+    n: Node, a: Array, scale: Any, zero_point: Any, *given: Any, axis: int | None = None
+) -> Array:
+    """Quantise and dequantise.
+
+    given: the least and the greatest integer, and before them what may turn it off.
+    """
+    s, x = n.scope, n.convert(a, FLOAT32)
+    *switches, least, most = given
+    factor, zero = (
+        n.convert(_of_axis(n, one, a.rank, axis), FLOAT32) for one in (scale, zero_point)
+    )
+    inverse = divided(s, constant(np.ones((1,) * a.rank, np.float32)), factor)
+    whole = clamp(s, s.sub(least, zero), s.mul(x, inverse), s.sub(most, zero))
+    made = s.mul(functions.round_to_even(s, whole), factor)
+    for switch in switches:
+        is_on = s.greater_equal(layout.reshape(s, switch, (1,) * a.rank), 1)
+        made = s.select(is_on, made, x)
+    return n.convert(made, n.dtype)
+
+
+def _fake_quantized_channels(
+    n: Node, a: Array, scales: Array, zeros: Array, axis: int, least: int, most: int
+) -> Array:
+    return _fake_quantized(n, a, scales, zeros, least, most, axis=axis % a.rank)
+
+
 _NAMESPACE: Final = "quantized_decomposed"
 RULES: Final[dict[str, Rule]] = {
     f"{_NAMESPACE}.quantize_per_tensor": _quantize,
     f"{_NAMESPACE}.dequantize_per_tensor": _dequantize,
     f"{_NAMESPACE}.quantize_per_channel": _quantize_channels,
     f"{_NAMESPACE}.dequantize_per_channel": _dequantize_channels,
+    f"{_NAMESPACE}.choose_qparams": partial(_choose, is_symmetric=False),
+    f"{_NAMESPACE}.choose_qparams_symmetric": partial(_choose, is_symmetric=True),
+    "fake_quantize_per_tensor_affine": _fake_quantized,
+    "fake_quantize_per_channel_affine": _fake_quantized_channels,
 }

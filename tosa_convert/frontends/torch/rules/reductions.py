@@ -8,8 +8,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, normalization, reductions, sorting
-from tosa_convert.frontends.lowering.scope import BOOL, FLOAT32, Array, is_float, is_small
+from tosa_convert.frontends.lowering import layout, normalization, reductions, resize, sorting
+from tosa_convert.frontends.lowering.arithmetic import ordered
+from tosa_convert.frontends.lowering.conversion import converted
+from tosa_convert.frontends.lowering.scope import (
+    BOOL,
+    FLOAT32,
+    INT32,
+    Array,
+    NotLowered,
+    constant,
+    is_float,
+    is_small,
+)
+from tosa_convert.frontends.recipes import cumulate
 from tosa_convert.frontends.torch.rules.elementwise import combined
 from tosa_convert.frontends.torch.rules.node import INT64, Node, Rule, axes_of
 
@@ -73,7 +85,7 @@ def _extreme_and_place(
     s = n.scope
     best = layout.reshape(s, extreme(n, a, axes, word), n.shapes[0])
     if not n.is_used(1):
-        return [best, Array(INT64, n.shapes[1], np.zeros((1,) * len(n.shapes[1]), INT64))]
+        return [best, n.unused(1)]
     return [best, layout.reshape(s, place(n, a, dim, word), n.shapes[1])]
 
 
@@ -102,6 +114,36 @@ def _running_sum(n: Node, a: Array, dim: int, **_: Any) -> Array:
         return n.convert(wide, n.dtype)
     made = reductions.cumulative(n.scope, wide, dim % a.rank, False, "add")
     return n.convert(made, n.dtype)
+
+
+def _running_product(n: Node, a: Array, dim: int, **_: Any) -> Array:
+    wide = n.convert(a, FLOAT32 if is_float(a.dtype) else n.dtype)
+    if a.rank:
+        wide = reductions.cumulative(n.scope, wide, dim % a.rank, False, "mul")
+    return n.convert(wide, n.dtype)
+
+
+def _running_extreme(n: Node, a: Array, dim: int, *, word: str) -> list[Array]:
+    """Find the greatest or least element so far, and where it is: of equal ones the last."""
+    s = n.scope
+    if a.rank == 0:
+        return [a, n.unused(1)]
+    axis, fill = dim % a.rank, n.neutral(word, a.dtype)
+    index = layout.iota(INT32, a.shape, axis)
+
+    def best(now: Sequence[Array], before: Sequence[Array]) -> Sequence[Array]:
+        pair = [ordered(s, one) for one in (before[0], now[0])]
+        is_better = s.greater(*(pair if word == "max" else pair[::-1]))
+        return [s.select(is_better, old, new) for old, new in zip(before, now, strict=True)]
+
+    def moved(now: Sequence[Array], count: int) -> Sequence[Array]:
+        low = [count if k == axis else 0 for k in range(a.rank)]
+        high = [-count if k == axis else 0 for k in range(a.rank)]
+        return [layout.pad(s, one, low, high, by) for one, by in zip(now, (fill, 0), strict=True)]
+
+    first: Sequence[Array] = [a, index]
+    values, places = cumulate(first, a.shape[axis], best, moved)
+    return [values, s.cast(places, INT64)]
 
 
 def _running_logarithm(n: Node, a: Array, dim: int) -> Array:
@@ -141,6 +183,68 @@ def _first_sorted(
     return [values, s.cast(places, INT64)]
 
 
+def _number_k(n: Node, a: Array, k: int, dim: int = -1, keepdim: bool = False) -> list[Array]:
+    """Return the element that would be number k if they were sorted, and its place."""
+    if a.rank == 0:
+        return [a, n.unused(1)]
+    found = _first_sorted(n, a, dim, k, False)
+    last = [layout.part(n.scope, one, dim % a.rank, k - 1, k) for one in found]
+    return [layout.reshape(n.scope, one, n.shape) for one in last]
+
+
+def _median(n: Node, a: Array, dim: int, keepdim: bool = False) -> list[Array]:
+    """Return the element in the middle, the smaller of two."""
+    return _number_k(n, a, (a.shape[dim] + 1) // 2 if a.rank else 1, dim)
+
+
+def _median_of_all(n: Node, a: Array) -> Array:
+    flat = layout.reshape(n.scope, a, (a.size,))
+    values, _ = _first_sorted(n, flat, 0, (a.size + 1) // 2, False)
+    return layout.reshape(
+        n.scope, layout.part(n.scope, values, 0, values.size - 1, values.size), ()
+    )
+
+
+def _variance_and_mean(
+    n: Node, a: Array, dim: Any = None, *, correction: float | None = None, keepdim: bool = False
+) -> list[Array]:
+    by, axes = 1 if correction is None else correction, axes_of(dim, a.rank)
+    mean, variance = normalization.mean_and_variance(n.scope, a, axes, by, keepdim)
+    return [variance, mean]
+
+
+def _histogram(n: Node, a: Array, bins: int = 100, low: float = 0, high: float = 0) -> Array:
+    """Compare the bin of each element with every bin."""
+    if low == high:
+        raise NotLowered("its bounds are those of the data", "give it bounds")
+    s, x = n.scope, n.convert(a, FLOAT32)
+    x = layout.reshape(s, x, (1, a.size))
+    is_inside = s.both(s.greater_equal(x, low), s.greater_equal(high, x))
+    place = s.elementwise("floor", s.mul(s.sub(x, low), bins / (high - low)))
+    place = s.minimum(place, bins - 1)
+    hit = s.equal(place, constant(np.arange(bins, dtype=np.float32).reshape(bins, 1)))
+    counts = reductions.summed(s, converted(s, s.both(hit, is_inside), FLOAT32), (1,))
+    return n.convert(counts, n.dtype)
+
+
+# -- distances -----------------------------------------------------------------------------------
+
+
+def _distances(n: Node, a: Array, b: Array, p: float, *_: Any) -> Array:
+    """Return the distance of every row to every row of another matrix."""
+    s = n.scope
+    x = layout.reshape(s, a, (*a.shape[:-1], 1, a.shape[-1]))
+    y = layout.reshape(s, b, (*b.shape[:-2], 1, *b.shape[-2:]))
+    return normalization.lp_norm(s, s.sub(*n.arrays(x, y)), p, [-1])
+
+
+def _distances_of_pairs(n: Node, a: Array, p: float = 2) -> Array:
+    """Return the distance of every row to each row after it."""
+    pairs = np.triu_indices(a.shape[0], 1)
+    x, y = (resize.selected(n.scope, a, {0: index}) for index in pairs)
+    return normalization.lp_norm(n.scope, n.scope.sub(x, y), p, [-1])
+
+
 RULES: Final[dict[str, Rule]] = {
     "sum": _sum,
     "mean": _mean,
@@ -155,11 +259,23 @@ RULES: Final[dict[str, Rule]] = {
     "any": partial(_truth, name="reduce_any"),
     "all": partial(_truth, name="reduce_all"),
     "prod": _product,
+    "prims.prod": _product,
+    "var.correction": lambda n, *given, **named: _variance_and_mean(n, *given, **named)[0],
+    "var_mean.correction": _variance_and_mean,
     "cumsum": _running_sum,
+    "cumprod": _running_product,
+    "cummax": partial(_running_extreme, word="max"),
+    "cummin": partial(_running_extreme, word="min"),
     "logcumsumexp": _running_logarithm,
     "sort": _sorted,
     "sort.stable": lambda n, a, *, stable=None, dim=-1, descending=False: _sorted(
         n, a, dim, descending
     ),
     "topk": _top,
+    "kthvalue": _number_k,
+    "median": _median_of_all,
+    "median.dim": _median,
+    "histc": _histogram,
+    "_cdist_forward": _distances,
+    "_pdist_forward": _distances_of_pairs,
 }

@@ -8,7 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, carrier, constant
+from tosa_convert.frontends.lowering.indexing import replaced
+from tosa_convert.frontends.lowering.scope import Array, carrier, constant
+from tosa_convert.frontends.torch.rules.indexing import from_front, index_select
 from tosa_convert.frontends.torch.rules.node import Node, Rule
 
 
@@ -56,9 +58,10 @@ def narrowed(n: Node, a: Array, dim: int, start: int, length: int) -> Array:
 
 
 def select(n: Node, a: Array, dim: int, index: Any) -> Array:
-    if isinstance(index, Array):
-        raise NotLowered("it selects by a computed number", "use torch.index_select")
     axis = dim % a.rank
+    if isinstance(index, Array):
+        at = from_front(n, layout.reshape(n.scope, index, (1,)), a.shape[axis])
+        return layout.reshape(n.scope, index_select(n, a, axis, at), n.shape)
     index %= a.shape[axis]
     return layout.reshape(n.scope, layout.part(n.scope, a, axis, index, index + 1), n.shape)
 
@@ -92,6 +95,18 @@ def _stack(n: Node, arrays: Sequence[Array], dim: int = 0) -> Array:
     shapes = [(*one.shape[:axis], 1, *one.shape[axis:]) for one in arrays]
     rows = [layout.reshape(n.scope, one, to) for one, to in zip(arrays, shapes, strict=True)]
     return joined(n, rows, axis)
+
+
+def _block_diagonal(n: Node, arrays: Sequence[Array]) -> Array:
+    """Put each matrix between zeros."""
+    shapes = [(1,) * (2 - one.rank) + one.shape for one in arrays]
+    rows, left = [], 0
+    for one, shape in zip(arrays, shapes, strict=True):
+        matrix = layout.reshape(n.scope, one, shape)
+        right = n.shape[1] - left - shape[1]
+        rows.append(layout.pad(n.scope, matrix, (0, left), (0, right), 0))
+        left += shape[1]
+    return joined(n, rows)
 
 
 def _repeat(n: Node, a: Array, repeats: Sequence[int]) -> Array:
@@ -139,20 +154,12 @@ def _slice_scatter(
         return a
     if step != 1:
         return _put_by_steps(n, a, source, axis, range(first, last, step))
-    return replaced(n, a, n.convert(source, a.dtype), axis, first)
+    return _replaced(n, a, n.convert(source, a.dtype), axis, first)
 
 
-def replaced(n: Node, a: Array, source: Array, axis: int, first: int) -> Array:
-    """Put a part in place of that of its size along an axis."""
-    s, size = n.scope, a.shape[axis]
-    last = first + source.shape[axis]
-    parts = [source]
-    if first > 0:
-        parts.insert(0, layout.part(s, a, axis, 0, first))
-    if last < size:
-        parts.append(layout.part(s, a, axis, last, size))
-    held = [s.viewed(one, carrier(a.dtype)) for one in parts]
-    return s.viewed(layout.concatenate(s, held, axis), a.dtype)
+def _replaced(n: Node, a: Array, source: Array, axis: int, first: int) -> Array:
+    starts = [first if k == axis else 0 for k in range(a.rank)]
+    return replaced(n.scope, a, source, starts)
 
 
 def _put_by_steps(n: Node, a: Array, source: Array, axis: int, places: range) -> Array:
@@ -173,7 +180,7 @@ def _select_scatter(n: Node, a: Array, source: Array, dim: int, index: int) -> A
     axis = dim % a.rank
     shape = [1 if k == axis else size for k, size in enumerate(a.shape)]
     row = layout.reshape(n.scope, n.convert(source, a.dtype), shape)
-    return replaced(n, a, row, axis, index % a.shape[axis])
+    return _replaced(n, a, row, axis, index % a.shape[axis])
 
 
 def _diagonal(n: Node, a: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
@@ -214,14 +221,15 @@ RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(
         (
             *("clone", "alias", "detach", "detach_", "lift_fresh_copy", "contiguous", "lift"),
-            *("_conj_physical", "resolve_conj", "resolve_neg", "prims.view_of"),
+            *("real", "conj", "_conj", "conj_physical", "_conj_physical", "resolve_conj"),
+            *("resolve_neg", "prims.view_of"),
         ),
         same,
     ),
     **dict.fromkeys(
         (
             *("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten"),
-            *("prims.squeeze", "_reshape_alias"),
+            *("prims.squeeze", "prims.collapse", "prims.split_dim", "_reshape_alias"),
         ),
         reshape,
     ),
@@ -238,6 +246,7 @@ RULES: Final[dict[str, Rule]] = {
     "unbind": _unbind,
     "cat": joined,
     "stack": _stack,
+    "block_diag": _block_diagonal,
     "repeat": _repeat,
     "flip": _flip,
     "constant_pad_nd": constant_pad,

@@ -1,15 +1,17 @@
-"""Pools, and resizing of pictures."""
+"""Pools, pads by elements of the tensor itself, and resizing of pictures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, windows
-from tosa_convert.frontends.lowering.arithmetic import ordered, unordered
+from tosa_convert.frontends.lowering import layout, normalization, resize, windows
+from tosa_convert.frontends.lowering.arithmetic import div, ordered, unordered
+from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.scope import (
     FLOAT32,
     INT32,
@@ -17,65 +19,35 @@ from tosa_convert.frontends.lowering.scope import (
     NotLowered,
     constant,
     is_float,
-    neutral,
 )
-from tosa_convert.frontends.torch.rules.node import INT64, Node, Rule
-from tosa_convert.frontends.torch.rules.products import fitted
+from tosa_convert.frontends.torch.rules.node import INT64, Node, Rule, sizes_of
+from tosa_convert.frontends.torch.rules.reductions import extreme
+from tosa_convert.frontends.torch.rules.shapes import constant_pad
 
-
-def _sizes(value: Any, count: int) -> list[int]:
-    given = list(value) if isinstance(value, Sequence) else [value]
-    return given * count if len(given) == 1 else given
-
-
-def _end(size: int, kernel: int, step: int, pad: int, gap: int, made: int) -> int:
-    """Return the padding at the end, perhaps negative, with which so many windows end there."""
-    return (made - 1) * step + (kernel - 1) * gap + 1 - size - pad
+# -- pools ---------------------------------------------------------------------------------------
 
 
 class _Window:
-    """The sizes of the windows of a pool along its axes, which are the last ones."""
+    """The windows of a pool along the last axes: sizes for all axes, of which the first have 1.
+
+    ends: the padding at the end, perhaps negative, with which the windows of the result end there.
+    """
 
     def __init__(
-        self, n: Node, a: Array, axes: int, kernel: Any, stride: Any, padding: Any, gaps: Any
+        self, n: Node, a: Array, axes: int, kernel: Any, stride: Any, padding: Any, gaps: Any = 1
     ) -> None:
-        self.kernel = _sizes(kernel, axes)
-        self.step = _sizes(stride, axes) if stride else self.kernel
-        self.pads, self.gaps = _sizes(padding, axes), _sizes(gaps, axes)
-        rows = zip(
-            *(a.shape[-axes:], self.kernel, self.step, self.pads, self.gaps),
-            *(n.shape[-axes:],),
-            strict=True,
-        )
-        self.ends = [_end(*row) for row in rows]
-
-    @property
-    def is_plain(self) -> bool:
-        """Return whether TOSA has the pool: of two axes, without gaps, with less padding than window."""
-        padding = zip(self.pads, self.ends, self.kernel, strict=True)
-        return (
-            len(self.kernel) == 2
-            and all(gap == 1 for gap in self.gaps)
-            and all(low < k and high < k for low, high, k in padding)
-        )
-
-
-def _pooled(n: Node, a: Array, w: _Window, name: str, **attributes: Any) -> Array:
-    """Add a pool of TOSA, with channels last."""
-    s = n.scope
-    x = layout.reshape(s, a, (1,) * (4 - a.rank) + a.shape) if a.rank < 4 else a
-    x = layout.transpose(s, x, (0, 2, 3, 1))
-    x, around = fitted(n, x, w.kernel, w.step, list(zip(w.pads, w.ends, strict=True)), [1, 1])
-    made = s.apply(
-        name,
-        [x],
-        x.dtype,
-        kernel=w.kernel,
-        stride=w.step,
-        pad=[p for pair in around for p in pair],
-        **attributes,
-    )
-    return layout.transpose(s, made, (0, 3, 1, 2))
+        front = (1,) * (a.rank - axes)
+        self.axes, self.zeros = axes, [0] * (a.rank - axes)
+        self.image = (a.rank - 2, a.rank - 1) if axes == 2 else ()
+        self.kernel = (*front, *sizes_of(kernel, axes))
+        self.step = (*front, *sizes_of(stride, axes)) if stride else self.kernel
+        self.gaps = (*front, *sizes_of(gaps, axes))
+        self.pads = [*self.zeros, *sizes_of(padding, axes)]
+        rows = zip(a.shape, n.shape, self.kernel, self.step, self.gaps, self.pads, strict=True)
+        self.ends = [
+            (made - 1) * step + (k - 1) * gap + 1 - size - pad
+            for size, made, k, step, gap, pad in rows
+        ]
 
 
 def _max_pool(
@@ -89,52 +61,28 @@ def _max_pool(
     *,
     axes: int,
 ) -> Array | list[Array]:
-    s = n.scope
     w = _Window(n, a, axes, kernel, stride, padding, dilation)
     if len(n.shapes) > 1 and n.is_used(1):
-        best, places = _with_places(n, a, w)
-        return [best, places]
-    if w.is_plain and is_float(a.dtype):
-        made = layout.reshape(s, _pooled(n, a, w, "max_pool2d"), n.shape)
-    else:
-        x = _padded(n, a, w, neutral("max", a.dtype))
-        front = (1,) * (a.rank - axes)
-        held = ordered(s, x)
-        best = windows.by_slices(
-            s, held, s.maximum, (*front, *w.kernel), (*front, *w.step), (*front, *w.gaps)
-        )
-        made = unordered(s, best, a.dtype)
-    if len(n.shapes) == 1:
-        return made
-    return [made, Array(INT64, n.shapes[1], np.zeros((1,) * len(n.shapes[1]), INT64))]
+        return _with_places(n, a, w)
+    pairs, ones = list(zip(w.pads, w.ends, strict=True)), (1,) * a.rank
+    made = windows.windowed(n.scope, a, w.kernel, w.step, pairs, ones, w.gaps, "max", w.image)
+    return made if len(n.shapes) == 1 else [made, n.unused(1)]
 
 
-def _padded(n: Node, a: Array, w: _Window, fill: Any) -> Array:
-    rest = [0] * (a.rank - len(w.kernel))
-    return layout.pad(n.scope, a, [*rest, *w.pads], [*rest, *w.ends], fill)
-
-
-def _with_places(n: Node, a: Array, w: _Window) -> tuple[Array, Array]:
+def _with_places(n: Node, a: Array, w: _Window) -> list[Array]:
     """Return the greatest elements, and their positions in the flattened axes."""
-    s, axes = n.scope, len(w.kernel)
-    sizes = a.shape[-axes:]
-    shape = (1,) * (a.rank - axes) + sizes
-    index = constant(np.arange(math.prod(sizes), dtype=np.int32).reshape(shape))
-    x = ordered(s, _padded(n, a, w, neutral("max", a.dtype)))
-    place = _padded(n, index, w, 0)
-    place = layout.broadcast_to(s, Array(INT32, place.shape, place.data), place.shape)
-    front = (1,) * (a.rank - axes)
+    s, sizes = n.scope, a.shape[-w.axes :]
+    index = np.arange(math.prod(sizes), dtype=np.int32).reshape((1,) * len(w.zeros) + sizes)
+    x = ordered(s, layout.pad(s, a, w.pads, w.ends, n.neutral("max", a.dtype)))
+    place = layout.pad(s, constant(index), w.pads, w.ends, 0)
     held = [x, Array(INT32, x.shape, place.data, place.value)]
 
     def better(now: Sequence[Array], later: Sequence[Array]) -> list[Array]:
         is_better = s.greater(later[0], now[0])
         return [s.select(is_better, new, old) for new, old in zip(later, now, strict=True)]
 
-    best, places = windows.all_by_slices(
-        s, held, better, (*front, *w.kernel), (*front, *w.step), (*front, *w.gaps)
-    )
-    full = layout.reshape(s, s.array(s.whole(places), INT32), n.shape)
-    return unordered(s, best, a.dtype), s.cast(full, INT64)
+    best, places = windows.all_by_slices(s, held, better, w.kernel, w.step, w.gaps)
+    return [unordered(s, best, a.dtype), s.cast(places, INT64)]
 
 
 def _average_pool(
@@ -146,37 +94,178 @@ def _average_pool(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    axes: int,
 ) -> Array:
-    """Pool two axes. What `ceil_mode` adds at the end never counts, nor does TOSA's padding."""
+    """Pool by means. What `ceil_mode` adds at the end never counts."""
+    s, w = n.scope, _Window(n, a, axes, kernel, stride, padding)
+    if divisor_override is not None:
+        pairs, ones = list(zip(w.pads, w.ends, strict=True)), (1,) * a.rank
+        total = windows.windowed(s, a, w.kernel, w.step, pairs, ones, ones, "add")
+        return div(s, total, constant(np.asarray(divisor_override, a.dtype)))
+    if count_include_pad:
+        inside = [min(pad, end) for pad, end in zip(w.pads, w.ends, strict=True)]
+        zeros = list(zip(w.pads, inside, strict=True))
+        pairs = [(0, end - had) for end, had in zip(w.ends, inside, strict=True)]
+    else:
+        zeros = [(0, min(end, 0)) for end in w.ends]
+        pairs = [(pad, max(end, 0)) for pad, end in zip(w.pads, w.ends, strict=True)]
+    return windows.averaged(s, a, w.kernel, w.step, zeros, pairs, None, w.image)
+
+
+# -- adaptive pools ------------------------------------------------------------------------------
+
+
+def _bounds(size: int, count: int) -> list[tuple[int, int]]:
+    """Return the first element and the end of each window of an adaptive pool."""
+    return [(index * size // count, -(-(index + 1) * size // count)) for index in range(count)]
+
+
+def _even_steps(n: Node, a: Array, axes: int) -> list[int]:
+    """Return the size of the windows of an adaptive pool if all have the same, without overlap."""
+    pairs = list(zip(a.shape[-axes:], n.shape[-axes:], strict=True))
+    is_even = not any(size % made for size, made in pairs)
+    return [size // made for size, made in pairs] if is_even else []
+
+
+def _by_windows(n: Node, a: Array, axes: int, reduce: Callable[..., Array]) -> Array:
+    """Reduce the windows of an adaptive pool, one axis after the other."""
     s = n.scope
-    w = _Window(n, a, 2, kernel, stride, padding, 1)
-    if not is_float(a.dtype) or divisor_override is not None:
-        raise NotLowered("TOSA does not have this average pool", "pool in float32")
-    if count_include_pad and any(w.pads):
-        rest = [0] * (a.rank - 2)
-        more = [min(pad, end) for pad, end in zip(w.pads, w.ends, strict=True)]
-        a = layout.pad(s, a, [*rest, *w.pads], [*rest, *more], 0)
-        w.ends = [end - had for end, had in zip(w.ends, more, strict=True)]
-        w.pads = [0, 0]
-    made = _pooled(n, a, w, "avg_pool2d", acc_type="fp32")
-    return layout.reshape(s, made, n.shape)
+    for axis in range(a.rank - axes, a.rank):
+        count = n.shape[axis]
+        if count != a.shape[axis]:
+            bounds = _bounds(a.shape[axis], count)
+            parts = [reduce(layout.part(s, a, axis, *pair), [axis]) for pair in bounds]
+            a = layout.concatenate(s, parts, axis)
+    return a
+
+
+def _adaptive_average(n: Node, a: Array, size: Sequence[int]) -> Array:
+    axes = len(size)
+    if all(one == 1 for one in size):
+        return normalization.mean(n.scope, a, range(-axes, 0), keep=True)
+    if axes <= 2 and (kernel := _even_steps(n, a, axes)):
+        return _average_pool(n, a, kernel, axes=axes)
+    return _by_windows(n, a, axes, partial(normalization.mean, n.scope, keep=True))
+
+
+def _adaptive_maximum(n: Node, a: Array, size: Sequence[int]) -> Array | list[Array]:
+    axes = len(size)
+    if kernel := _even_steps(n, a, axes):
+        return _max_pool(n, a, kernel, axes=axes)
+    best = _by_windows(n, a, axes, lambda part, axis: extreme(n, part, axis, "max"))
+    return [best, _places_of_greatest(n, a, axes) if n.is_used(1) else n.unused(1)]
+
+
+def _places_of_greatest(n: Node, a: Array, axes: int) -> Array:
+    """Return the first greatest element of each window, as its position in the flattened axes."""
+    s, sizes = n.scope, a.shape[-axes:]
+    index = np.arange(math.prod(sizes), dtype=np.int32).reshape((1,) * (a.rank - axes) + sizes)
+    x, places = ordered(s, a), constant(index)
+    for axis in reversed(range(a.rank - axes, a.rank)):
+        found = []
+        for low, high in _bounds(x.shape[axis], n.shape[axis]):
+            best, place = (layout.part(s, one, axis, low, low + 1) for one in (x, places))
+            for at in range(low + 1, high):
+                other, own = (layout.part(s, one, axis, at, at + 1) for one in (x, places))
+                is_better = s.greater(other, best)
+                best, place = s.select(is_better, other, best), s.select(is_better, own, place)
+            found.append((best, Array(INT32, best.shape, place.data, place.value)))
+        x, places = (layout.concatenate(s, parts, axis) for parts in zip(*found, strict=True))
+    return s.cast(places, INT64)
+
+
+# -- pads ----------------------------------------------------------------------------------------
+
+_MODES: Final[dict[str, Callable[[Any, int], Any]]] = {
+    "reflect": lambda at, size: size - 1 - np.abs(size - 1 - np.abs(at)),
+    "replicate": lambda at, size: np.clip(at, 0, size - 1),
+    "circular": lambda at, size: at % size,
+}
+
+
+def _pad(n: Node, a: Array, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Array:
+    """Take elements from beyond the edges, by known positions."""
+    if mode == "constant":
+        return constant_pad(n, a, pad, value or 0)
+    indices = {}
+    for number, (front, back) in enumerate(zip(pad[::2], pad[1::2], strict=True)):
+        size = a.shape[a.rank - 1 - number]
+        indices[a.rank - 1 - number] = _MODES[mode](np.arange(-front, size + back), size)
+    return resize.selected(n.scope, a, indices)
 
 
 # -- resizing ------------------------------------------------------------------------------------
 
+#: Times that an axis grows at most, and its greatest size, of a resize that becomes RESIZE; TOSA
+#: allows numerators of scales up to 2048.
+_GROWTH: Final = 16
+_RESIZED: Final = 1024
 
-def _resize_bilinear(
-    n: Node, a: Array, output_size: Any, align_corners: bool, scales: Any = None
-) -> Array:
+
+def _axes(n: Node, a: Array, scales: Sequence[Any]) -> list[tuple[int, int, int, float]]:
+    """Return the axes that are resized, their sizes and steps between the elements that are read."""
+    given = [one for part in scales for one in (part if isinstance(part, Sequence) else [part])]
+    axes = range(2, a.rank)
+    given = given if any(given) else [None] * len(axes)
+    rows = zip(axes, a.shape[2:], n.shape[2:], given, strict=True)
+    return [
+        (axis, size, made, 1 / scale if scale else size / made) for axis, size, made, scale in rows
+    ]
+
+
+def _nearest(n: Node, a: Array, _: Any, *scales: Any, centre: float = 0.0) -> Array:
+    indices = {}
+    for axis, size, made, step in _axes(n, a, scales):
+        at = (np.arange(made, dtype=np.float32) + np.float32(centre)) * np.float32(step)
+        indices[axis] = np.minimum(np.floor(at).astype(np.int64), size - 1)
+    return resize.selected(n.scope, a, indices)
+
+
+def _positions(row: tuple[int, int, int, float], align_corners: bool) -> Any:
+    """Return where the elements of an axis are read."""
+    _, size, made, step = row
+    if align_corners:
+        return np.arange(made) * ((size - 1) / (made - 1) if made > 1 else 0.0)
+    return (np.arange(made) + 0.5) * step - 0.5
+
+
+def _linear(n: Node, a: Array, _: Any, align_corners: bool, *scales: Any) -> Array:
+    """RESIZE, or a product with a matrix for each axis."""
+    rows = _axes(n, a, scales)
+    if all(size == 1 for _, size, _, _ in rows):
+        return layout.broadcast_to(n.scope, a, n.shape)
+    if a.rank == 4 and a.dtype == FLOAT32 and a.data is None and _is_resize(rows, align_corners):
+        return _resized(n, a, align_corners)
+    matrices = {}
+    for row in rows:
+        at = np.maximum(_positions(row, align_corners), 0)
+        matrices[row[0]] = resize.weights(at, row[1], resize.linear)
+    return _multiplied(n, a, matrices)
+
+
+def _multiplied(n: Node, a: Array, matrices: dict[int, Any]) -> Array:
+    if not is_float(a.dtype):
+        raise NotLowered("TOSA does not resize these integers", "resize float32")
+    return converted(
+        n.scope, resize.multiplied(n.scope, converted(n.scope, a, FLOAT32), matrices), a.dtype
+    )
+
+
+def _is_resize(rows: Sequence[tuple[int, int, int, float]], align_corners: bool) -> bool:
+    return all(
+        1 < size < made <= min(_GROWTH * size, _RESIZED)
+        and (align_corners or math.isclose(size / step, made))
+        for _, size, made, step in rows
+    )
+
+
+def _resized(n: Node, a: Array, align_corners: bool) -> Array:
     """RESIZE, by the fractions of the sizes."""
     s = n.scope
-    made = n.shape[-2:]
     scale, offset, border = [], [], []
-    for size, count in zip(a.shape[-2:], made, strict=True):
-        if align_corners:
-            up, down = (count - 1, size - 1) if count > 1 and size > 1 else (1, 1)
-        else:
-            up, down = count, size
+    for size, count in zip(a.shape[-2:], n.shape[-2:], strict=True):
+        up, down = (count - 1, size - 1) if align_corners else (count, size)
         common = math.gcd(up, down)
         up, down = up // common, down // common
         if not align_corners:
@@ -186,17 +275,64 @@ def _resize_bilinear(
         scale += [up, down]
         offset.append(first)
         border.append(last)
-    x = layout.transpose(s, n.convert(a, FLOAT32), (0, 2, 3, 1))
+    x = layout.transpose(s, a, (0, 2, 3, 1))
     value = s.builder.resize(s.whole(x), scale, offset, border, mode="BILINEAR")
-    return n.convert(layout.transpose(s, s.array(value, x.dtype), (0, 3, 1, 2)), n.dtype)
+    return layout.transpose(s, s.array(value, x.dtype), (0, 3, 1, 2))
+
+
+def _cubic(n: Node, a: Array, _: Any, align_corners: bool, *scales: Any) -> Array:
+    """Multiply by a matrix for each axis; elements beyond the edge are those at it."""
+    matrices = {
+        row[0]: resize.weights(_positions(row, align_corners), row[1], resize.cubic(-0.75), 2)
+        for row in _axes(n, a, scales)
+    }
+    return _multiplied(n, a, matrices)
+
+
+def _without_aliases(
+    n: Node, a: Array, _: Any, align_corners: bool, *scales: Any, is_cubic: bool
+) -> Array:
+    """Resize with a filter as wide as the step."""
+    matrices = {}
+    for axis, size, made, step in _axes(n, a, scales):
+        if align_corners:
+            step = (size - 1) / (made - 1) if made > 1 else 0.0
+        wide = max(step, 1.0)
+        reach = (2 if is_cubic else 1) * wide
+        centre = ((np.arange(made) + 0.5) * step)[:, None]
+        place = np.arange(size)
+        inside = place >= np.floor(centre - reach + 0.5)
+        inside &= place < np.floor(centre + reach + 0.5)
+        kernel = resize.cubic(-0.5) if is_cubic else resize.linear
+        weight = np.where(inside, kernel((place - centre + 0.5) / wide), 0)
+        matrices[axis] = weight / weight.sum(1, keepdims=True)
+    return _multiplied(n, a, matrices)
 
 
 RULES: Final[dict[str, Rule]] = {
-    "max_pool2d": lambda n, *given: _max_pool(n, *given, axes=2),
-    "max_pool2d_with_indices": lambda n, *given: _max_pool(n, *given, axes=2),
-    "max_pool3d": lambda n, *given: _max_pool(n, *given, axes=3),
-    "max_pool3d_with_indices": lambda n, *given: _max_pool(n, *given, axes=3),
-    "max_pool1d": lambda n, *given: _max_pool(n, *given, axes=1),
-    "avg_pool2d": _average_pool,
-    "upsample_bilinear2d": _resize_bilinear,
+    **{
+        f"max_pool{axes}d{ending}": partial(_max_pool, axes=axes)
+        for axes in (1, 2, 3)
+        for ending in ("", "_with_indices")
+    },
+    "avg_pool1d": partial(_average_pool, axes=1),
+    "avg_pool2d": partial(_average_pool, axes=2),
+    "avg_pool3d": partial(_average_pool, axes=3),
+    **dict.fromkeys(
+        ("adaptive_avg_pool1d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"), _adaptive_average
+    ),
+    "adaptive_max_pool2d": _adaptive_maximum,
+    "adaptive_max_pool3d": _adaptive_maximum,
+    "pad": _pad,
+    **{
+        f"{kind}_pad{axes}d": partial(_pad, mode=mode)
+        for kind, mode in (("reflection", "reflect"), ("replication", "replicate"))
+        for axes in (1, 2, 3)
+    },
+    **{f"upsample_nearest{axes}d": _nearest for axes in (1, 2, 3)},
+    **{f"_upsample_nearest_exact{axes}d": partial(_nearest, centre=0.5) for axes in (1, 2, 3)},
+    **dict.fromkeys(("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"), _linear),
+    "upsample_bicubic2d": _cubic,
+    "_upsample_bicubic2d_aa": partial(_without_aliases, is_cubic=True),
+    "_upsample_bilinear2d_aa": partial(_without_aliases, is_cubic=False),
 }

@@ -1,0 +1,94 @@
+"""Leaves operators that do not lower to the caller: what they give becomes arguments of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tosa_convert.builder.values import Value as ProgramValue
+from tosa_convert.frontends.lowering.scope import Array, Scope, carrier, refuse_empty
+from tosa_convert.frontends.process.request import Cut, CutOperator, Interface, Operand, Value
+
+
+class Cutter:
+    """Cuts operators out of the main block of a program."""
+
+    def __init__(self) -> None:
+        self.operators: list[CutOperator] = []
+        self._given: list[Sequence[Array | None]] = []
+        self._names: list[tuple[Sequence[str], Sequence[str]]] = []
+        self._operands: list[str] = []
+
+    def cut(
+        self,
+        scope: Scope,
+        given: Sequence[Array | None],
+        row: CutOperator,
+        types: Sequence[tuple[Any, tuple[int, ...]]],
+        names: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    ) -> list[Array]:
+        """Return stand-ins for the results of an operator, which have these types and shapes.
+
+        row: what is known of it. names: of its operands and of its results, if the model has some.
+        Raises NotLowered if that is not possible.
+        """
+        made = []
+        labels = _labels(row.operator, len(self.operators), len(types))
+        for label, (dtype, shape) in zip(labels, types, strict=True):
+            refuse_empty(shape)
+            made.append(
+                Array(dtype, shape, None, scope.builder.input(label, carrier(dtype), shape))
+            )
+        self.operators.append(row)
+        self._given.append(given)
+        self._names.append(names)
+        return made
+
+    def results(
+        self, scope: Scope, outputs: Sequence[ProgramValue], inputs: int
+    ) -> list[ProgramValue]:
+        """Return what the program returns: the outputs of the model, and what is cut out takes.
+
+        inputs: how many inputs the model has.
+        """
+        returned = list(outputs)
+        first = inputs
+        for number, (row, given) in enumerate(zip(self.operators, self._given, strict=True)):
+            operands = []
+            named = self._names[number][0] or [""] * len(given)
+            for item, name in zip(given, named, strict=True):
+                if item is None:
+                    operands.append(Operand())
+                    continue
+                value = scope.whole(item)
+                if all(value is not other for other in returned):
+                    returned.append(value)
+                    self._operands.append(name or f"operand.{len(self._operands)}")
+                at = next(k for k, other in enumerate(returned) if other is value)
+                operands.append(Operand(place=at))
+            count = len(row.results)
+            results = tuple(range(first, first + count))
+            first += count
+            self.operators[number] = replace(row, operands=tuple(operands), results=results)
+        return returned
+
+    def add_to(self, interface: Interface) -> None:
+        """Say in the interface of the program what was cut out of it."""
+        if not self.operators:
+            return
+        inputs, outputs = len(interface.inputs), len(interface.outputs)
+        for number, one in enumerate(self.operators):
+            labels = _labels(one.operator, number, len(one.results))
+            names = self._names[number][1] or labels
+            interface.inputs += [Value(name=name) for name in names]
+        interface.outputs += [Value(name=name) for name in self._operands]
+        interface.cut = Cut(
+            inputs=inputs, outputs=tuple(range(outputs)), operators=tuple(self.operators)
+        )
+
+
+def _labels(operator: str, number: int, count: int) -> list[str]:
+    """Return what the results of an operator are called."""
+    label = f"{operator}.{number}"
+    return [label] if count == 1 else [f"{label}.{n}" for n in range(count)]

@@ -1,0 +1,1 @@
+"""Rules of TFLite's operators, by families."""

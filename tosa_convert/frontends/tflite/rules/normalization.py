@@ -1,0 +1,280 @@
+"""Operators that divide by a norm or a sum of the elements.
+
+SOFTMAX and L2_NORMALIZATION have the integers of TFLite's kernels, which find quotients by Newton's
+steps in fixed point. LOG_SOFTMAX has FP32: by experiment, TFLite's kernel rounds the exact function. A
+result in the middle of two steps can be the other one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.functions import power
+from tosa_convert.frontends.lowering.normalization import log_softmax
+from tosa_convert.frontends.lowering.reductions import by_operator
+from tosa_convert.frontends.lowering.scope import (
+    FLOAT32,
+    INT32,
+    Array,
+    NotLowered,
+    Scope,
+    constant,
+    is_float,
+)
+from tosa_convert.frontends.tflite import fixed_point
+from tosa_convert.frontends.tflite.node import Node, Rule
+from tosa_convert.frontends.tflite.rescale import ONE, rescaled
+from tosa_convert.frontends.tflite.rules.quantized import either
+from tosa_convert.frontends.tflite.rules.tables import (
+    FRACTION,
+    INTERVALS,
+    interpolated,
+    interpolation_table,
+)
+from tosa_convert.frontends.tflite.scales import RANGES, rescale_of, single
+
+if TYPE_CHECKING:
+    from tosa_convert.builder import Builder
+    from tosa_convert.builder.values import Value
+
+#: Squares of numbers of 9 bits whose sum has 29 bits.
+_MOST_SQUARES: Final = 8192
+#: Numbers of 3 bits before the point.
+_ONE: Final = 1 << 28
+_THREE_HALVES: Final = 3 << 27
+#: Numbers of no bits before the point: the root of 1/2, and the largest one.
+_HALF_ROOT: Final = 1518500250
+_LARGEST: Final = (1 << 31) - 1
+_STEPS: Final = 5
+#: By how many bits a number of 9 bits before the point is shifted to have 3.
+_CUBE_SHIFT: Final = 6
+_PRODUCT_SHIFT: Final = 3
+#: What TFLite adds to a sum of squares.
+_LEAST: Final = 1e-6
+#: The scale that the kernels of LOG_SOFTMAX want, and its steps to 1.
+_LOG_SCALE: Final = 16 / 256
+_LOG_STEPS: Final = 16.0
+#: The largest matrix of channels by channels that sums near ones.
+_MOST_CHANNELS: Final = 2048
+#: 48/17, -32/17 and 1 with 29 bits after the point.
+_START, _SLOPE, _UNIT = 1515870810, -1010580540, 1 << 29
+#: As many exponentials of 0 have a sum by which SOFTMAX of 8 bits divides with a shift of 32 bits.
+_MOST_EXPONENTIALS: Final = 512
+_MOST_SHIFT: Final = 31
+#: The distance at which SOFTMAX of 16 bits takes an exponential for 0.
+_FAR: Final = 10.0
+_STEPS_OF_16: Final = 65535
+
+
+# -- SOFTMAX ---------------------------------------------------------------------------------------
+
+
+def _last(s: Scope, a: Array, name: str) -> Array:
+    """Reduce the last axis, which stays."""
+    return by_operator(s, a, (a.rank - 1,), name, keep=True)
+
+
+def _softmax(n: Node) -> Array:
+    s, x, beta = n.scope, n.array(0), n.real(0)
+    distance = s.sub(x, _last(s, x, "reduce_max"))
+    powers = s.elementwise("exp", s.mul(distance, beta) if beta != 1 else distance)
+    return s.mul(powers, s.elementwise("reciprocal", _last(s, powers, "reduce_sum")))
+
+
+def _quantised_softmax(n: Node) -> Array:
+    x, dtype = n.array(0), n.tensor(0).dtype
+    if dtype != n.result.dtype or dtype not in RANGES:
+        raise NotLowered(f"its types, {dtype} and {n.result.dtype}, differ")
+    if x.dtype == np.int16:
+        return _of_16_bits(n, x)
+    return _of_8_bits(n, x)
+
+
+def _of_8_bits(n: Node, x: Array) -> Array:
+    """Look up exponentials, and multiply by the reciprocal of their sum."""
+    s = n.scope
+    most = rescaled(s, _last(s, x, "reduce_max"), ONE, INT32)
+    distance = s.sub(rescaled(s, x, ONE, INT32), most)
+    powers = _exponentials(s, distance, fixed_point.exponentials(n.real(0) * n.scale(0)))
+    shares = s.elementwise("arithmetic_right_shift", powers, fixed_point.SUM_BITS, round=True)
+    total = _last(s, shares, "reduce_sum")
+    zeros = s.elementwise("clz", total)
+    half = s.elementwise("logical_left_shift", total, zeros)
+    half = s.elementwise("logical_right_shift", half, 1)
+    inverse = s.add(_high(s, half, _SLOPE), _START)
+    for _ in range(3):
+        rest = s.sub(_UNIT, _high(s, half, inverse))
+        step = s.elementwise("logical_left_shift", _high(s, inverse, rest), 2)
+        inverse = s.add(inverse, step)
+    places = s.sub(35, zeros)
+    if x.shape[-1] >= _MOST_EXPONENTIALS:
+        # From 32 places on, which TOSA does not shift by, every element is 0.
+        is_large = s.greater(places, _MOST_SHIFT)
+        inverse = s.select(is_large, 0, inverse)
+        places = s.minimum(places, _MOST_SHIFT)
+    product = s.elementwise("mul", powers, inverse, shift=30)
+    made = s.elementwise("arithmetic_right_shift", product, places, round=True)
+    return rescaled(s, made, ONE, x.dtype, zero=n.result_zero)
+
+
+def _exponentials(s: Scope, distance: Array, table: Any) -> Array:
+    """Look up 31 bits for each number from -255 to 0, in tables of int16 that have 10 or 11 of them."""
+    index = rescaled(s, distance, (1 << 30, 30 - FRACTION), np.int16)
+    total: Array | None = None
+    for place, bits in ((0, 10), (10, 10), (20, 11)):
+        part = (table >> place) & ((1 << bits) - 1)
+        entries = np.pad(part, (1, INTERVALS // 2), "edge").astype(np.int16)
+        found = Array(INT32, distance.shape, None, s.builder.table(s.value(index), entries))
+        if place < FRACTION:
+            found = s.elementwise("arithmetic_right_shift", found, FRACTION - place, round=False)
+        else:
+            found = s.elementwise("logical_left_shift", found, place - FRACTION)
+        total = found if total is None else s.add(total, found)
+    assert total is not None
+    return total
+
+
+def _high(s: Scope, x: Array, y: Array | int) -> Array:
+    """Return the upper half of twice a product, rounded."""
+    return s.elementwise("mul", x, y, shift=31)
+
+
+def _inverse_of_sum(x: Any) -> Any:
+    return 1 / (1 + x)
+
+
+def _of_16_bits(n: Node, x: Array) -> Array:
+    """Interpolate exponentials, and the reciprocal of their sum."""
+    s = n.scope
+    wide = rescaled(s, x, ONE, INT32)
+    distance = s.sub(wide, _last(s, wide, "reduce_max"))
+    scale = rescale_of(single(n.scale(0) * n.real(0)) / (_FAR / _STEPS_OF_16))
+    moved = s.add(rescaled(s, distance, scale, INT32), 32767)
+    bounded = rescaled(s, moved, ONE, np.int16)
+    unit = -1.0, 1.0
+    exponentials = interpolation_table(np.exp, -_FAR, 0.0, unit, np.float64)
+    reciprocals = interpolation_table(_inverse_of_sum, 0.0, 1.0, unit, np.float64)
+    powers = interpolated(s, bounded, exponentials)
+    total = _last(s, powers, "reduce_sum")
+    zeros = s.elementwise("clz", total)
+    shifted = s.elementwise("logical_left_shift", total, s.sub(zeros, 1))
+    shifted = s.elementwise("arithmetic_right_shift", shifted, 14, round=True)
+    place = rescaled(s, s.sub(shifted, (1 << 15) + (1 << 16)), ONE, np.int16)
+    product = s.mul(powers, interpolated(s, place, reciprocals))
+    made = s.elementwise("arithmetic_right_shift", product, s.sub(31, zeros), round=True)
+    return rescaled(s, made, ONE, np.int16)
+
+
+# -- LOG_SOFTMAX -----------------------------------------------------------------------------------
+
+
+def _quantised_log_softmax(n: Node) -> Array:
+    s, x = n.scope, n.array(0)
+    if n.result.dtype not in ("int8", "uint8") or (n.result_zero, n.result_scale) != (
+        127,
+        _LOG_SCALE,
+    ):
+        raise NotLowered("TFLite wants a result of 8 bits with the scale 1/16")
+    wide = s.cast(x, INT32)
+    steps = s.cast(s.sub(wide, _last(s, wide, "reduce_max")), FLOAT32)
+    distance = s.mul(steps, n.scale(0))
+    total = s.elementwise("log", _last(s, s.elementwise("exp", distance), "reduce_sum"))
+    # CAST rounds to the nearest, of halves to the even one, as the kernel does.
+    rounded = s.cast(s.mul(s.sub(distance, total), _LOG_STEPS), INT32)
+    return rescaled(s, rounded, ONE, x.dtype, zero=127)
+
+
+# -- L2_NORMALIZATION ------------------------------------------------------------------------------
+
+
+def _normalized(n: Node) -> Array:
+    s, x = n.scope, n.array(0)
+    squares = _last(s, s.mul(x, x), "reduce_sum")
+    root = s.elementwise("rsqrt", s.maximum(squares, _LEAST * _LEAST))
+    return n.activated(s.mul(x, root), 0)
+
+
+def _quantised_normalized(n: Node) -> Array:
+    s, x = n.scope, n.array(0)
+    if x.dtype != np.int8 or n.option(0, "b") or n.result_zero or x.shape[-1] > _MOST_SQUARES:
+        raise NotLowered("TFLite wants 8 bits, a result around 0, and few elements")
+    numbers = rescaled(s, x, ONE, INT32, given=n.zero(0))
+    total = _last(s, s.mul(numbers, numbers), "reduce_sum")
+    b = s.builder
+    root, shift = (s.array(one, INT32) for one in inverse_root(b, s.whole(total)))
+    # The result has 7 bits after the point. The kernels shift by them before, or together with the root.
+    if n.result.dtype == "uint8":
+        left, right = constant(np.full((1,) * x.rank, 7, np.int32)), shift
+    else:
+        left, right = s.maximum(s.sub(7, shift), 0), s.maximum(s.sub(shift, 7), 0)
+    found = _high(s, s.elementwise("logical_left_shift", numbers, left), root)
+    # Halves are rounded away from zero.
+    size = s.elementwise("abs", found)
+    places = s.maximum(s.sub(right, 1), 0)
+    lower = s.elementwise("arithmetic_right_shift", size, places, round=False)
+    rounded = s.elementwise("arithmetic_right_shift", lower, s.minimum(right, 1), round=True)
+    signed = s.select(s.greater(0, found), s.sub(0, rounded), rounded)
+    return rescaled(s, signed, ONE, x.dtype)
+
+
+def inverse_root(b: Builder, total: Value) -> tuple[Value, Value]:
+    """Return 1 / sqrt(total) as a multiplier, and how far its product is to be shifted to the right.
+
+    The total has at most 29 bits.
+    """
+    # It is shifted by pairs of bits until it has 28 or 29 bits.
+    zeros = b.clz(total)
+    pairs = b.sub(b.arithmetic_right_shift(b.sub(zeros, 1), 1, round=False), 1)
+    shift = b.sub(11, pairs)
+    scaled = b.logical_left_shift(total, b.add(pairs, pairs))
+    number = b.arithmetic_right_shift(scaled, 1, round=False)
+    half = b.arithmetic_right_shift(number, 1, round=True)
+    x = b.const(np.full((1,) * len(total.shape or ()), _ONE, np.int32))
+    for _ in range(_STEPS):
+        cube = high_product(b, high_product(b, x, x), x)
+        is_large = b.greater(cube, _LARGEST >> _CUBE_SHIFT)
+        cube = b.select(is_large, _LARGEST, b.logical_left_shift(cube, _CUBE_SHIFT))
+        rest = b.sub(high_product(b, x, _THREE_HALVES), high_product(b, half, cube))
+        x = b.logical_left_shift(rest, _PRODUCT_SHIFT)
+    root = high_product(b, x, _HALF_ROOT)
+    none = b.maximum(b.sub(0, shift), 0)
+    root, shift = b.logical_left_shift(root, none), b.maximum(shift, 0)
+    is_tiny = b.greater(2, total)
+    return b.select(is_tiny, _LARGEST, root), b.select(is_tiny, 0, shift)
+
+
+def high_product(b: Builder, x: Value, y: Value | int) -> Value:
+    """Return the upper half of a product, rounded."""
+    return b.mul(x, y, 31)
+
+
+# -- LOCAL_RESPONSE_NORMALIZATION ------------------------------------------------------------------
+
+
+def _local_response(n: Node) -> Array:
+    """X / (bias + alpha * sum of squares of near channels) ** beta; the sum is a product with a band."""
+    s, x = n.scope, n.array(0)
+    radius, (bias, alpha, beta) = n.option(0), (n.real(at) for at in (1, 2, 3))
+    size = x.shape[-1]
+    if not is_float(x.dtype) or size > _MOST_CHANNELS:
+        raise NotLowered(f"TOSA sums the squares of up to {_MOST_CHANNELS} channels of FP32")
+    places = np.arange(size)
+    band: Any = np.abs(places[:, None] - places[None]) <= radius
+    flat = layout.reshape(s, x, (1, x.size // size, size))
+    squares = s.apply(
+        "matmul", [s.mul(flat, flat), constant(band[None].astype(np.float32))], FLOAT32
+    )
+    base = s.add(s.mul(squares, alpha), bias)
+    factor = power(s, base, constant(np.float32(-beta)))
+    return layout.reshape(s, s.mul(flat, factor), x.shape)
+
+
+RULES: Final[dict[str, Rule]] = {
+    "SOFTMAX": either(_quantised_softmax, _softmax),
+    "LOG_SOFTMAX": either(_quantised_log_softmax, lambda n: log_softmax(n.scope, n.array(0))),
+    "L2_NORMALIZATION": either(_quantised_normalized, _normalized),
+    "LOCAL_RESPONSE_NORMALIZATION": _local_response,
+}
