@@ -21,6 +21,11 @@ HEAD = "func.func @main(%x: !torch.vtensor<[?,3],f32>) -> !torch.vtensor<[?,3],f
 END = "  return %r : !torch.vtensor<[?,3],f32>\n}\n"
 KIND = "!torch.vtensor<[?,3],f32>"
 RELU = f"{HEAD}  %r = torch.aten.relu %x : {KIND} -> {KIND}\n{END}"
+FIXED = f"""{HEAD}  %one = torch.constant.int 1
+  %c = torch.vtensor.literal(dense<1.0> : tensor<7x3xf32>) : !torch.vtensor<[7,3],f32>
+  %r = torch.aten.add.Tensor %x, %c, %one :
+      {KIND}, !torch.vtensor<[7,3],f32>, !torch.int -> {KIND}
+{END}"""
 UNLOWERED = f"""{HEAD}  %none = torch.constant.none
   %u = torch.operator "torch.mine.half"(%x) : ({KIND}) -> {KIND}
   %v = torch.aten.rand_like %u, %none, %none, %none, %none, %none :
@@ -68,6 +73,8 @@ def test_unknown_sizes_are_set_for_arguments(module: Path) -> None:
     module.write_text(RELU, encoding="utf-8")
     graph = tc.frontends.from_file(module, input_shapes={"arg0": (2, 3)})
     assert [graph.main.tensors[name].shape for name in graph.main.outputs] == [(2, 3)]
+    (row,) = findings(module, FIXED)
+    assert "torch.export fixes a size" in row[2]
     (row,) = findings(module, RELU, input_shapes={"y": (2, 3)})
     assert row[:2] == ("unknown-argument", "--input-shape y")
     (row,) = findings(module, RELU, input_shapes={"arg0": (2,)})

@@ -41,6 +41,20 @@ def _ramp(*shape: int) -> Any:
     return torch.linspace(-1, 1, int(np.prod(shape))).reshape(shape)
 
 
+def _put_apart(x: Any, first: Any, last: Any) -> Any:
+    made = x.clone()
+    made[first, :, last] = 7 * torch.ones(2, 4)
+    return made
+
+
+def _of_complex(x: Any, y: Any) -> Any:
+    a = torch.complex(x, y)
+    return (
+        *(a.sgn().real, a.reciprocal().imag, (x / a).imag, (a * x + 2).real, a.mean(0).real),
+        *(a.cumsum(1).imag, a.log().imag, a == a, torch.ones_like(a).imag + x),
+    )
+
+
 #: Function, its arguments, and operators that the program must have.
 ROWS: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[str, ...]]]] = {
     "branch that is taken": (_branch, (torch.ones(3),), ("COND_IF",)),
@@ -84,6 +98,46 @@ ROWS: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[str, ...]
         lambda x, y: torch.slice_scatter(x, y, 1, 1, 6, 2),
         (_ramp(2, 7), _ramp(2, 3)),
         ("CONCAT",),
+    ),
+    "the greatest integers so far": (
+        lambda x: (x.cummax(1), x.int().cummin(0), x.median(1)[0], x.kthvalue(2, 0)[0]),
+        (torch.tensor([[3, -7, 3, 9, 9], [0, 5, -2, 5, 4]]),),
+        (),
+    ),
+    "nearest and linear of one and three axes": (
+        lambda x: (
+            _F.interpolate(x[0, 0], scale_factor=1.7, mode="nearest-exact"),
+            _F.interpolate(x[0, 0], size=5, mode="linear"),
+            _F.interpolate(x, size=(5, 4, 7), mode="trilinear", align_corners=True),
+            _F.interpolate(x[0], size=(2, 11), mode="bicubic", antialias=True),
+        ),
+        (_ramp(1, 2, 4, 3, 5).sin(),),
+        ("MATMUL",),
+    ),
+    "pools without a batch": (
+        lambda x: (_F.max_pool2d(x, 2), _F.avg_pool2d(x, (1, 3), ceil_mode=True)),
+        (_ramp(3, 6, 8).sin(),),
+        ("MAX_POOL2D", "AVG_POOL2D"),
+    ),
+    "indices that are apart": (
+        _put_apart,
+        (_ramp(3, 4, 5), torch.tensor([0, 2]), torch.tensor([1, 1])),
+        ("SCATTER",),
+    ),
+    "sums of integers that wrap around": (
+        lambda x, y: (x + y, x - y, -x, x * y, x.abs()),
+        (torch.tensor([2**31 - 1, -(2**31), 5]).int(), torch.tensor([1, -1, -(2**31)]).int()),
+        (),
+    ),
+    "groups in three dimensions": (
+        lambda x, w: _F.conv3d(x, w, groups=4, stride=(2, 1, 1), padding=1),
+        (_ramp(2, 8, 4, 5, 6).sin(), _ramp(8, 2, 3, 2, 3)),
+        ("DEPTHWISE_CONV2D",),
+    ),
+    "complex means, quotients and logarithms": (
+        _of_complex,
+        (_ramp(3, 4).sin() + 2, _ramp(3, 4).cos()),
+        (),
     ),
 }
 

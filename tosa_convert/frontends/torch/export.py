@@ -295,6 +295,11 @@ def _size(size: Any, sizes: Mapping[str, int]) -> int:
     return int(size.node.expr.subs({one: sizes[str(one)] for one in symbols_of(size)}))
 
 
+def is_fixed(size: Any) -> bool:
+    """Return whether a size is a number, also where torch has found out that it must be one."""
+    return isinstance(size, int) or not symbols_of(size)
+
+
 def symbols_of(size: Any) -> list[Any]:
     """Return the symbols of a size that is not fixed, in the order of their names."""
     return sorted(size.node.expr.free_symbols, key=str)

@@ -17,7 +17,7 @@ import torch
 from torch.fx.traceback import preserve_node_meta
 from torch_mlir import ir
 
-from tosa_convert.frontends.torch.export import exported, placeholder_values
+from tosa_convert.frontends.torch.export import exported, is_fixed, placeholder_values
 from tosa_convert.frontends.torch.unlowered_report import THE_MODEL, NotLoweredError, Unlowered
 
 #: Element types of the dialect; numbers that stand for them, which torch gives its types in C++.
@@ -58,7 +58,7 @@ _SCHEMA: Final = {
 }
 #: The size that is tried for one that is not fixed.
 _TRIED: Final = 7
-_REGIONS: Final = "its branches and loops are not read: --input-shape may make them go"
+_REGIONS: Final = "branches and loops of the torch dialect are not lowered"
 _NO_TENSOR: Final = "it takes or gives something else than tensors of known types"
 
 
@@ -174,7 +174,7 @@ def _run_by_node(graph: Any) -> Any:
 def _refuse_fixed(program: Any, opened: Sequence[dict[int, Any]]) -> None:
     """Refuse a program for which torch fixes a size that is open in the module, at the one it tried."""
     for value, axes in zip(placeholder_values(program).values(), opened, strict=True):
-        if any(isinstance(value.shape[axis], int) for axis in axes):
+        if any(is_fixed(value.shape[axis]) for axis in axes):
             reason = "torch.export fixes a size that is not fixed in the module"
             raise NotLoweredError({Unlowered(THE_MODEL, "", reason, "give it: --input-shape"): 1})
 
