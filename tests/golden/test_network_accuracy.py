@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from tosa_convert.golden.accuracy.criteria import (
     DISCRETE_LABEL,
     NETWORK_LABEL,
 )
+from tosa_convert.golden.accuracy.erring_runs import results_of_runs
 from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph import Graph, dtype
+from tosa_convert.reference.evaluate import Machine
 
 Inputs = dict[str, Array]
 NUMPY = golden.RunOptions(engine="numpy")
@@ -464,3 +467,53 @@ def test_check_ends_with_5_after_a_weak_verdict(
     assert main.run(main.verb("check"), words) == 5
     assert capsys.readouterr().out.startswith("weak ")
     assert main.run(main.verb("check"), [*words, "--strict"]) == 1
+
+
+@pytest.mark.parametrize("kind", ["CONV2D", "DEPTHWISE_CONV2D", "MATMUL a", "MATMUL b"])
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e12])
+def test_runs_that_share_a_factor_take_the_product_of_their_differences(
+    kind: str, size: float
+) -> None:
+    """Compare with each run by itself: a joint run differs by a small part of its difference."""
+    b, draw = builder.Builder("main"), np.random.default_rng(0)
+    if kind.startswith("MATMUL"):
+        inputs = (b.input("x", "FP32", (2, 5, 7)), b.input("w", "FP32", (2, 7, 3)))
+        result = b.matmul(*inputs, dtype="FP32")
+        shapes: list[tuple[int, ...]] = [(2, 5, 7), (2, 7, 3)]
+    else:
+        function, shape = {
+            "CONV2D": (b.conv2d, (6, 3, 3, 4)),
+            "DEPTHWISE_CONV2D": (b.depthwise_conv2d, (3, 3, 4, 2)),
+        }[kind]
+        outputs = 6 if kind == "CONV2D" else 8
+        inputs = (b.input("x", "FP32", (1, 6, 6, 4)), b.input("w", "FP32", shape))
+        result = function(*inputs, b.input("c", "FP32", (outputs,)), acc_type="FP32")
+        shapes = [(1, 6, 6, 4), shape, (outputs,)]
+    b.output(result, name="y")
+    block = b.graph().main
+    operator = next(op for op in block.operators if op.spec.name == kind.split()[0])
+    # A bias is as small as the products.
+    exact: list[Any] = [
+        draw.normal(size=shape) * size ** (2 - (len(shape) > 1)) for shape in shapes
+    ]
+    exact += [np.zeros(1)] * (len(operator.inputs) - len(exact))
+    place = 1 if kind == "MATMUL b" else 0
+    runs = [exact]
+    for _ in range(3):
+        own = list(exact)
+        own[place] = exact[place] * (1 + 1e-7 * draw.normal(size=exact[place].shape))
+        runs.append(own)
+    runs.append([value * 1.5 for value in exact])
+    machine = Machine(b.graph(), "wide")
+    direct = [
+        np.asarray(machine.compute(block, operator, own, "here")[operator.outputs[0]])
+        for own in runs
+    ]
+    found = results_of_runs(block, operator, runs, direct[0])
+    assert sorted(found) == [1, 2, 3]
+    for number, array in found.items():
+        largest = np.abs(direct[number] - direct[0]).max()
+        assert largest > 0
+        # A part of the difference, and what FP64 rounds.
+        allowed = 1e-5 * largest + 1e-14 * np.abs(direct[0]).max()
+        assert np.abs(array - direct[number]).max() < allowed

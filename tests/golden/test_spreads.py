@@ -18,6 +18,14 @@ from tosa_convert.golden.accuracy.spreads import (
 from tosa_convert.graph import Block, Operator, Tensor, dtype, operator
 from tosa_convert.reference.block_scaled import Scaled
 
+
+def near(line: Any) -> float:
+    """Return the mean, but at most 16 times the lower quartile of what is not zero."""
+    above = sorted(value for value in line if value > 0)
+    quartile = above[len(above) // 4] if above else INF
+    return float(min(sum(line) / len(line), 16 * quartile))
+
+
 INF, NAN = math.inf, math.nan
 
 
@@ -96,3 +104,22 @@ def test_scales_have_the_least_and_the_greatest_one() -> None:
     assert (found.exact.tolist(), found.low.tolist(), found.high.tolist()) == (
         *([[1.0]], [[0.5]], [[2.0]]),
     )
+
+
+@pytest.mark.parametrize("shape", [(1,), (4,), (9,), (2, 3, 4), (5, 9), (9, 5), (1, 12)])
+@pytest.mark.parametrize("zeros", [0.0, 0.4, 0.9])
+def test_squares_are_moved_towards_those_of_their_row_or_channel(
+    shape: tuple[int, ...], zeros: float
+) -> None:
+    draw = np.random.default_rng(len(shape) + int(10 * zeros))
+    for _ in range(10):
+        squares = 10.0 ** draw.uniform(-6, 2, shape)
+        squares[draw.random(shape) < zeros] = 0.0
+        table = squares.reshape(-1, shape[-1])
+        expected = np.empty(table.shape)
+        for row, column in np.ndindex(*table.shape):
+            goal = near(table[row])
+            if len(table) > 1:
+                goal = min(goal, near(table[:, column]))
+            expected[row, column] = table[row, column] * 0.75 + goal * 0.25
+        np.testing.assert_allclose(_with_neighbours(squares), expected.reshape(shape), rtol=1e-12)

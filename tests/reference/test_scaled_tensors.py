@@ -17,6 +17,22 @@ from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.reference.evaluate import Machine
 
 
+def round_trip(element: DType) -> Graph:
+    """FP32 to blocks, put together with itself, and back."""
+    shape, double = (2, 64), (4, 64)
+    return program(
+        [
+            Tensor("x", dtype("FP32"), shape),
+            scaled("a", element, shape),
+            scaled("b", element, double),
+            Tensor("y", dtype("FP32"), double),
+        ],
+        ("CAST", "x", "a", {}),
+        ("CONCAT", "a a", "b", {"axis": 0}),
+        ("CAST", "b", "y", {}),
+    )
+
+
 def scaled(name: str, element: DType, shape: tuple[int, ...]) -> Tensor:
     return Tensor(name, element, shape, scale=BlockScale(BLOCK_SCALE, BlockShape.BLOCK_SHAPE_32))
 
@@ -67,3 +83,13 @@ def test_blocks_are_moved_as_the_numbers_are_that_they_stand_for(kind: str) -> N
     found = Machine(graph).run(input_arrays(graph, None, random=3))
     assert len(np.unique(found["moved"])) > 8
     np.testing.assert_array_equal(found["moved"], found["numbers"])
+
+
+def test_a_block_with_infinity_has_the_scale_nan() -> None:
+    graph = round_trip(dtype("FP4E2M1"))
+    graph.main.outputs[:] = ["a"]
+    x = np.ones((2, 64), np.float32)
+    x[0, 40] = np.inf
+    found = Machine(graph).run({"x": x})
+    assert np.isnan(found["a/scale"].astype(np.float32)).tolist() == [[False, True], [False, False]]
+    assert found["a"][0, 32:].astype(np.float32).tolist() == [4.0] * 32

@@ -156,3 +156,32 @@ def test_many_vtables_are_checked_as_each_of_them_alone() -> None:
             assert outcome(together, columns, at) == alone
             found.append(isinstance(alone, list))
     assert 40 < sum(found) < len(found) - 200
+
+
+@pytest.mark.parametrize(
+    ("positions", "where"),
+    [
+        ((0, 4, 12), None),
+        ((0, 13, 4), 13),
+        ((0, 4, 16), 16),
+        ((0, -4, 16), -4),
+        ((2, 16), 16),  # outside comes first
+        ((12, 2), 2),  # where the last number begins is inside
+        ((0, 2, 1), 2),
+        ((), None),
+    ],
+)
+def test_positions_outside_and_between_are_named(
+    positions: tuple[int, ...], where: int | None
+) -> None:
+    data = struct.pack("<4I", 1, 2, 3, 2**32 - 1)
+    columns, places = columns_of(data), np.array(positions, np.int64)
+    if where is None:
+        found = columns.values("<u4", places, "it")
+        assert found.tolist() == [struct.unpack_from("<I", data, at)[0] for at in positions]
+        return
+    with pytest.raises(TosaConvertError) as caught:
+        columns.values("<u4", places, "it")
+    assert caught.value.findings[0].where == f"byte {where}"
+    is_outside = not 0 <= where <= 12
+    assert ("outside" in str(caught.value)) is is_outside

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.building import example, graph, op, tensor
-from unit.json_text import Json, base, same, text
+from unit.json_text import Json, base, changed, same, text
 
 from tosa_convert.formats.json.read import read
 
@@ -76,3 +76,12 @@ def test_attributes_may_come_before_their_type() -> None:
     for key in ("attribute_type", "op"):
         row[key] = row.pop(key)
     assert read(json.dumps(made).encode()).main.operators[0].attributes == {"axis": 1}
+
+
+def test_up_to_7_bytes_of_padding_are_preserved() -> None:
+    found = read(changed("tensor.data", [1, 2, 9, 9, 9])).main.tensors["a"].data
+    assert found is not None
+    assert (found.padding, bytes(found.buffer)) == (3, b"\1\2")
+    found = read(changed("tensor.data", [1, 2, *[0] * 8])).main.tensors["a"].data
+    assert found is not None
+    assert found.padding == 0
