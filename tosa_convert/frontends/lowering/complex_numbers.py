@@ -167,7 +167,11 @@ def _waves(length: int) -> tuple[Any, Any]:
         raise NotLowered(reason, "split it, or compute it outside")
     steps = np.arange(length)
     angles = 2 * np.pi / length * (np.outer(steps, steps) % length)
-    return np.cos(angles), np.sin(angles)
+    # A quarter turn has an exact 0, which pi in double precision does not give.
+    cosines, sines = (
+        np.where(np.abs(wave) < 1e-12, 0, wave) for wave in (np.cos(angles), np.sin(angles))
+    )
+    return cosines, sines
 
 
 def _along(s: Scope, x: Array, axis: int, matrix: Any) -> Array:
