@@ -182,8 +182,9 @@ def _levels(root: Xml) -> Iterator[str]:
 
 def _operator(spec: OperatorSpec, xml: Xml, month: str) -> Iterator[str]:
     arguments = {row.get("name", ""): row for row in xml.iterfind("arguments/argument")}
+    operands = [row for row in spec.operands if row.state <= month]
     for kind, own in (
-        ("input", spec.operands),
+        ("input", operands),
         ("output", spec.results),
         ("attribute", spec.attributes),
     ):
@@ -193,11 +194,9 @@ def _operator(spec: OperatorSpec, xml: Xml, month: str) -> Iterator[str]:
             if row.get("category", "").partition("(")[0] == kind
         }
         yield from _names(f"{spec.name}: {kind}s", theirs, {row.name for row in own})
-    if any(form.any_inputs for form in forms(spec)) or any(
-        row.arity == "?" for row in spec.operands
-    ):
+    if any(form.any_inputs for form in forms(spec)) or any(row.arity == "?" for row in operands):
         return  # tensors of any type, or more than one number of tensors
-    names = [row.name for row in (*spec.operands, *spec.results) if not row.is_shape]
+    names = [row.name for row in (*operands, *spec.results) if not row.is_shape]
     if spec is VARIABLE:
         names = []
     if not set(names) <= arguments.keys():
@@ -209,6 +208,8 @@ def _operator(spec: OperatorSpec, xml: Xml, month: str) -> Iterator[str]:
         f"{spec.name}: the type {name} is not understood" for name in dict.fromkeys(unknown)
     )
     ours_rows = _own_rows(spec, month)
+    if len(operands) < len(spec.operands):
+        ours_rows = {types: needs for types, needs in ours_rows.items() if len(types) == len(names)}
     for types in sorted(theirs_rows.keys() | ours_rows.keys()):
         theirs_needs, ours_needs = theirs_rows.get(types), ours_rows.get(types)
         if theirs_needs == ours_needs:

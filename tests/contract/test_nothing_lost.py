@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from contract.conftest import CASES
 from oracle.official_suite import Case
@@ -342,8 +341,3 @@ def test_verify_catches_a_corrupted_write_and_leaves_the_old_file(
     # Without the check, the damage goes unnoticed.
     tc.save(graph, target, weights=weights)
     assert target.read_bytes() != before[target]
-
-
-def bytes_of(rendered: Any) -> bytes:
-    """Return the bytes of the pieces that `render` returns."""
-    return b"".join(bytes(np.frombuffer(piece, np.uint8)) for piece in rendered)

@@ -13,16 +13,16 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 99300,
+    "tests": 101970,
     "tosa_convert": 2270,
     "tosa_convert/builder": 2730,
     "tosa_convert/cli": 6310,
-    "tosa_convert/consumers": 1180,
+    "tosa_convert/consumers": 1190,
     "tosa_convert/eras": 2360,
     "tosa_convert/formats": 23580,
-    "tosa_convert/frontends": 33150,
+    "tosa_convert/frontends": 33165,
     "tosa_convert/golden": 14560,
-    "tosa_convert/graph": 4540,
+    "tosa_convert/graph": 4550,
     "tosa_convert/io": 2330,
     "tosa_convert/process": 1050,
     "tosa_convert/qualify": 11110,

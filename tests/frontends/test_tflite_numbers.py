@@ -12,6 +12,9 @@ import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE, run_program
 from frontends.tflite_operators.programs import Program
 from frontends.tflite_operators.values import PLAIN, Quantized
+from frontends.tflite_operators.write import write
+
+import tosa_convert as tc
 
 Array = npt.NDArray[Any]
 pytestmark = NEEDS_TFLITE
@@ -160,6 +163,42 @@ def test_softmax_of_8_bits_takes_many_equal_elements(tmp_path: Path, dtype: str,
     powers = np.exp(program.arrays["x0"] * 0.02)
     expected = np.rint(256 * powers / powers.sum(-1, keepdims=True)) + zero_point
     assert np.abs(found - expected).max() <= (size == 511)
+
+
+def test_softmax_of_8_bits_has_no_operator_that_an_ethos_u55_lacks(tmp_path: Path) -> None:
+    program = Program("SOFTMAX", "int8")
+    x = program.input("int8", (3, 10), quantized=Quantized((0.02,)))
+    row = ("int8", (3, 10), Quantized((1 / 256,), -128))
+    program.returns(program.apply("SOFTMAX", [x], row, beta=1.0))
+    graph = tc.frontends.from_tflite(write(program, tmp_path))
+    names = {operator.spec.name for operator in graph.regions[0].blocks[0].operators}
+    assert {"TABLE", "CLZ"} < names
+    assert not names & {"LOGICAL_RIGHT_SHIFT", "GATHER"}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_a_border_of_zero_points_is_the_convolutions(tmp_path: Path, dtype: str) -> None:
+    """A convolution takes the place of PAD and itself, and leaves no element that it does not use."""
+    given, weight = (Quantized((0.25,), 3), Quantized((0.5,))) if dtype == "int8" else (None, None)
+    program = Program("CONV_2D", dtype)
+    x = program.input(dtype, (1, 6, 6, 1), quantized=given, between=(-8, 8))
+    borders = program.constant([[0, 0], [1, 1], [1, 1], [0, 0]], "int32")
+    (padded,) = program.apply("PAD", [x, borders], (dtype, (1, 8, 8, 1), given))
+    weights = program.constant(np.ones((1, 3, 3, 1)), dtype, quantized=weight)
+    bias = program.constant([0], "int32" if given else dtype)
+    options = {"padding": 1, "stride_h": 2, "stride_w": 2, "dilation_h": 1, "dilation_w": 1}
+    row = (dtype, (1, 3, 3, 1), Quantized((0.125 * 9,)) if given else None)
+    program.returns(program.apply("CONV_2D", [padded, weights, bias], row, **options))
+    graph = tc.frontends.from_tflite(write(program, tmp_path))
+    names = [operator.spec.name for operator in graph.regions[0].blocks[0].operators]
+    assert "CONV2D" in names
+    assert not {"PAD", "SLICE"} & set(names)
+    (array,) = tc.run(graph, program.arrays).outputs.values()
+    found = np.asarray(array)
+    wide = np.pad(program.arrays["x0"][0, ..., 0] - (3.0 if given else 0.0), 1)
+    sums = sum(wide[a : a + 5 : 2, b : b + 5 : 2] for a in range(3) for b in range(3))
+    expected = np.floor(sums / 9 + 0.5) if given else sums
+    np.testing.assert_allclose(found[0, ..., 0], expected, rtol=1e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("scales", [(0.01,), (0.01, 0.02, 0.003, 0.05, 0.007)])

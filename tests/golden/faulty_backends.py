@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from golden.conftest import Builder
-from golden.honest_backends import HonestBackend
+from golden.correct_backends import CorrectBackend
 
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import Slot
@@ -85,8 +85,8 @@ def changing(array: Array, run: int) -> Array:
 
 
 @dataclass
-class Faulty(HonestBackend):
-    """An honest backend with a fault.
+class Faulty(CorrectBackend):
+    """A correct backend with a fault.
 
     change: of the results of operators at `places`. fused_with: the fault shows only in runs that
         compute the operator at this location, too, and do not return the result.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from golden.correct_backends import CorrectBackend
 from golden.faulty_backends import (
     TARGET,
     Faulty,
@@ -17,7 +18,6 @@ from golden.faulty_backends import (
     program,
     with_state,
 )
-from golden.honest_backends import HonestBackend
 
 from tosa_convert.builder import Builder, Value
 from tosa_convert.errors import fail
@@ -74,7 +74,7 @@ def clamped(b: Builder, kind: str, x: Value) -> Value:
     return b.add(first, second)
 
 
-class WrongBehind(HonestBackend):
+class WrongBehind(CorrectBackend):
     """Adds 0.5 to the CLAMP at a location if its operand is computed in the same run."""
 
     def __init__(self, location: str) -> None:
@@ -279,7 +279,7 @@ def test_a_fault_of_outputs_that_are_asked_for_together_is_named_as_such() -> No
     assert any("only if these outputs are asked for together" in note for note in result.notes)
 
 
-class WrongOnOthers(HonestBackend):
+class WrongOnOthers(CorrectBackend):
     """Changes the target's result where its operand is not the right one, which `second` rounds."""
 
     def __init__(self, right: Array) -> None:
@@ -312,7 +312,7 @@ def test_an_operator_is_judged_on_the_operands_that_the_backend_has() -> None:
     assert result.inherits == ["last"]
 
 
-class WrongWithOneInput(HonestBackend):
+class WrongWithOneInput(CorrectBackend):
     """Changes a result in every program with one input."""
 
     def changed(

@@ -81,7 +81,7 @@ def run(model, inputs):
 """
 
 
-HONEST = (
+CORRECT = (
     FAULTY.split("    kinds")[0] + "    return golden.run(graph, inputs, engine='numpy').outputs\n"
 )
 
@@ -261,8 +261,8 @@ def test_a_campaign_runs_on_the_cluster_of_a_scheduler(
     made: list[ThreadPoolExecutor] = []
     monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Client))
     monkeypatch.setattr(observe_module, "check_outputs", lambda *_, **__: SimpleNamespace(ok=True))
-    (tmp_path / "honest.py").write_text(HONEST)
-    words = ["--against", str(tmp_path / "honest.py"), "--work", str(tmp_path / "work")]
+    (tmp_path / "correct.py").write_text(CORRECT)
+    words = ["--against", str(tmp_path / "correct.py"), "--work", str(tmp_path / "work")]
     words += ["--scheduler", "tcp://there:1", "--max-cases", "9", "--only", "ABS", "--size", "1"]
     assert run(verb("fuzz"), [*words, "--engine", "numpy"]) == 0
     # Eight programs, and one more: an executor ends with the programs that it was given.
@@ -335,8 +335,8 @@ def test_an_exception_of_this_package_is_a_finding_and_ends_no_campaign(
     def in_this_process(function: Callable[[str], Answer], names: list[str]) -> Iterator[Answer]:
         yield from map(function, names)
 
-    path = tmp_path / "honest.py"
-    path.write_text(HONEST)
+    path = tmp_path / "correct.py"
+    path.write_text(CORRECT)
     words = ["--against", str(path), "--seconds", "600", "--max-cases", "4", "--size", "1"]
     words += ["--only", "ABS,REVERSE", "--engine", "numpy", "--jobs", "1"]
     for stage in ("observe.input_arrays", "observe.check_outputs"):
@@ -432,8 +432,8 @@ def test_what_failed_runs_again_on_a_changed_backend(tmp_path: Path) -> None:
 
 
 def test_by_default_as_many_processes_as_processors_work(tmp_path: Path) -> None:
-    (tmp_path / "honest.py").write_text(HONEST)
-    words = ["--against", str(tmp_path / "honest.py"), "--work", str(tmp_path / "work")]
+    (tmp_path / "correct.py").write_text(CORRECT)
+    words = ["--against", str(tmp_path / "correct.py"), "--work", str(tmp_path / "work")]
     assert run(verb("fuzz"), [*words, "--max-cases", "2", "--size", "1", "--engine", "numpy"]) == 0
 
 

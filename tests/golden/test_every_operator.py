@@ -23,6 +23,7 @@ from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.qualify.bisection.bisect import bisect
 from tosa_convert.qualify.random_graphs.generate import RULES
 from tosa_convert.reference.call import UndefinedResult
+from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of
 from tosa_convert.rewrites.fold_constants import FOLDED
 from tosa_convert.rewrites.public import apply
 
@@ -145,3 +146,29 @@ def test_what_a_row_folds_becomes_the_constant_that_it_computes(name: str) -> No
         if folded > 2:
             return
     assert folded, name
+
+
+def test_the_definitions_give_the_shapes_that_the_rules_infer() -> None:
+    """A run stores results in the shapes that the program says."""
+    for name in COMPUTING:
+        graph = program(name)
+        for step in Machine(graph).steps(golden.input_arrays(graph, None, random=1), {}):
+            op = step.operator
+            # A reduction may leave the axis out, of which a run makes one of size 1.
+            if op.spec.name == name and op.spec.traits.shape != "one_at_axis":
+                operands = [step.operands[key] for key in op.inputs]
+                found: Any = OPERATIONS[name](call_of(step.block, op, operands, "own"))
+                arrays = found if isinstance(found, tuple) else (found,)
+                shapes = [step.block.tensors[key].shape for key in op.outputs]
+                assert [np.shape(array) for array in arrays] == shapes, name
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_the_extreme_is_the_one_that_the_row_says(name: str) -> None:
+    keywords = {"dtype": "int32"} if name in POSITIONS else {}
+    b = tc.builder.Builder("main")
+    b.output(getattr(b, name.lower())(b.input("x", "fp32", (3,)), axis=0, **keywords), name="y")
+    x = np.array([2, 3, 1], np.float32)
+    (found,) = golden.run(b.graph(), {"x": x}, engine="numpy").outputs["y"].reshape(-1)
+    place = 1 if operator(name).traits.extreme == "greatest" else 2
+    assert found == (place if name in POSITIONS else x[place])

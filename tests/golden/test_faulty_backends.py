@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden.conftest import Builder
+from golden.correct_backends import CORRECT, CorrectBackend
 from golden.faulty_backends import (
     KINDS,
     TARGET,
@@ -25,7 +26,6 @@ from golden.faulty_backends import (
     program,
     with_state,
 )
-from golden.honest_backends import HONEST, HonestBackend
 from golden.operator_faults import UNITS, accepts_what_the_rule_allows, judged
 from golden.operator_programs import OPERATORS_WITH_FAULTS, WITHOUT_FAULTS
 
@@ -210,7 +210,7 @@ def test_every_operator_has_faults_or_a_reason() -> None:
 def test_a_fault_that_is_not_made_is_not_named(
     monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
-    monkeypatch.setattr(Faulty, "changed", HonestBackend.changed)
+    monkeypatch.setattr(Faulty, "changed", CorrectBackend.changed)
     said = judged("ABS", engine)
     assert all(said.values()), said
 
@@ -248,7 +248,7 @@ def test_operators_that_are_wrong_only_when_fused_in_a_region_are_named(
 @pytest.mark.slow
 def test_a_wrong_state_is_named() -> None:
     graph = with_state()
-    assert bisect(graph, HonestBackend(), X).ok
+    assert bisect(graph, CorrectBackend(), X).ok
     result = agreed(graph, Faulty(changes_state=True, places=()), X)
     assert named(result) == ("by-itself", ['loc("write")'])
     result = agreed(graph, Faulty(change=moved(1.01)), X)
@@ -303,8 +303,8 @@ def written_in_a_region(kind: str, *, exact: bool = False) -> Graph:
 @pytest.mark.parametrize("kind", ["COND_IF", "WHILE_LOOP"])
 def test_a_state_that_a_region_writes_is_compared(kind: str, exact: bool) -> None:
     graph, x = written_in_a_region(kind, exact=exact), {"x": np.array([-3, 2], np.float32)}
-    for honest in (HonestBackend(), HONEST["stored in FP64"]):
-        found = check(graph, honest, x)
+    for correct in (CorrectBackend(), CORRECT["stored in FP64"]):
+        found = check(graph, correct, x)
         assert found.ok, found
         assert [tensor.name for tensor in found.tensors][1:] == ["variable:state"]
     result = agreed(graph, Faulty(changes_state=True, places=()), x)
@@ -323,7 +323,7 @@ def test_a_state_without_initial_value_in_control_flow_is_reported_as_not_compar
         return inner.negate(x)
 
     b.output(*b.cond_if(True, [x], body, lambda inner, x: inner.abs(x)))
-    found = check(b.graph(), HonestBackend(), {"x": np.array([-3, 2], np.float32)})
+    found = check(b.graph(), CorrectBackend(), {"x": np.array([-3, 2], np.float32)})
     (note,) = notes_on_variables(found)
     assert note.startswith("variable state: not compared: control flow uses variables")
 
@@ -335,8 +335,8 @@ def test_a_state_that_is_read_again_has_the_accuracy_of_what_was_written() -> No
     b.write(state, b.mul(b.tanh(x), b.exp(x)))
     b.output(b.read(state))
     given = {"x": np.linspace(-2, 2, 64, dtype=np.float32).reshape(1, 64)}
-    for honest in (HonestBackend(), HONEST["stored in FP64"]):
-        found = check(b.graph(), honest, given)
+    for correct in (CorrectBackend(), CORRECT["stored in FP64"]):
+        found = check(b.graph(), correct, given)
         assert found.ok, found
         assert {tensor.rule for tensor in found.tensors} == {NETWORK_LABEL}
 
@@ -362,7 +362,7 @@ def test_a_program_that_returns_a_tensor_twice_is_compared() -> None:
     graph = program("INT32 ADD")
     graph.main.outputs *= 2
     given = inputs("INT32 ADD")
-    assert bisect(graph, HonestBackend(), given).ok
+    assert bisect(graph, CorrectBackend(), given).ok
     assert not bisect(graph, Faulty(), given).ok
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.cli.messages import RunProgress, StageDisplay
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.running import reference_model_process
+from tosa_convert.golden.running import intermediates, reference_model_process
 from tosa_convert.graph import Graph
 
 pytestmark = pytest.mark.usefixtures("refmodel")
@@ -229,3 +230,15 @@ def test_a_run_is_ended_in_the_middle_of_an_operator(tmp_path: Path, name: str, 
             break
         time.sleep(0.2)
     assert os.listdir(scratch) == []
+
+
+def test_numpy_gives_one_tensor_after_another_and_drops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intermediates, "batches", None)  # those are for the reference model
+    references = []
+    tensors = golden.iterate_tensors(chain(6), {"x": np.zeros(4, np.float32)}, options=NUMPY)
+    for tensor in tensors:
+        references.append(weakref.ref(tensor.arrays[tensor.name]))
+        del tensor
+        # One is the operand of the next operator, and one its result.
+        assert sum(reference() is not None for reference in references) <= 2
+    assert len(references) == 6

@@ -248,7 +248,7 @@ PINNED: dict[str, tuple[float, float, float]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_runs_are_as_far_apart_as_they_were(name: str) -> None:
-    """Look at the figures of docs/golden.md about honest and faulty backends before one is changed."""
+    """Look at the figures of docs/golden.md about correct and faulty backends before one is changed."""
     assert described(name) == pytest.approx(PINNED[name], rel=2e-3)
 
 

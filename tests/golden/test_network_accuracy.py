@@ -169,9 +169,9 @@ def test_a_fault_that_is_small_beside_others_fails(name: str) -> None:
     make, fault = FAULTS[name]
     graph, inputs = make()
     right = golden.run(graph, inputs, NUMPY).outputs
-    honest = golden.check(graph, right, inputs, engine="numpy")
-    assert honest.ok, honest
-    for row in honest.tensors:
+    correct = golden.check(graph, right, inputs, engine="numpy")
+    assert correct.ok, correct
+    for row in correct.tensors:
         is_discrete = right[row.name].dtype.kind in "biu"
         assert row.rule == (DISCRETE_LABEL if is_discrete else NETWORK_LABEL)
     wrong = {key: fault(array) for key, array in right.items()}

@@ -282,10 +282,10 @@ def test_a_campaign_soon_finds_planted_bugs() -> None:
 
 
 def test_a_backend_without_a_bug_passes() -> None:
-    honest, source = Planted("none", "ADD"), Source(size=3, kinds=("ADD", "REVERSE", "CLAMP"))
-    tried = [fails(honest, make_trial(source, number)) for number in range(12)]
+    correct, source = Planted("none", "ADD"), Source(size=3, kinds=("ADD", "REVERSE", "CLAMP"))
+    tried = [fails(correct, make_trial(source, number)) for number in range(12)]
     assert not any(tried)
-    assert honest.seconds > 0
+    assert correct.seconds > 0
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from golden.conftest import Builder
-from golden.honest_backends import HONEST
+from golden.correct_backends import CORRECT
 from golden.test_network_accuracy import products
 
 from tosa_convert import golden
@@ -227,14 +227,14 @@ WITHIN_NOISE = ("terms forwards", "terms backwards", "terms in pairs", "stored i
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
-def test_honest_backends_are_within_twice_the_noise(tmp_path: Any) -> None:
+def test_correct_backends_are_within_twice_the_noise(tmp_path: Any) -> None:
     b, results = products("FP32", (1.0, 1e3))
     graph = b.graph(*results)
     inputs = {"x": np.random.default_rng(7).normal(size=(1, 64, 64)).astype(np.float32)}
     names = [name for _, name in computed_tensors(graph)]
     found = measure_noise(graph, inputs, names, 60.0)
     for name in WITHIN_NOISE:
-        answer = HONEST[name].compute(graph, names, inputs, [], tmp_path)
+        answer = CORRECT[name].compute(graph, names, inputs, [], tmp_path)
         for tensor, array in answer.items():
             error = np.abs(array - found.noises[tensor].spread.exact)
             assert error.max() < 2 * found.largest[tensor], (name, tensor)

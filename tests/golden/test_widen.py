@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from golden.conftest import Builder
-from golden.honest_networks import KINDS
+from golden.correct_networks import KINDS
 
 from tosa_convert import golden, save, validate
 from tosa_convert.cli.main import tosa_flatbuffer

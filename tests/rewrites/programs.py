@@ -17,7 +17,6 @@ from tosa_convert.graph import (
     Operator,
     ShapeValue,
     Tensor,
-    compare,
     dtype,
     operator,
     verify,
@@ -101,11 +100,6 @@ def assert_same_bits(actual: Arrays, expected: Arrays) -> None:
             numbers = ~np.isnan(array)
             assert (np.signbit(array) == np.signbit(other))[numbers].all(), name
         np.testing.assert_array_equal(array, other, err_msg=name)
-
-
-def assert_equal_graphs(one: Graph, other: Graph) -> None:
-    """Two graphs are equal, names and locations included."""
-    assert compare(one, other, names=True, locations=True) is None
 
 
 def single(

@@ -34,9 +34,10 @@ def add_operator(group: Element, spec: OperatorSpec) -> None:
     xml = SubElement(group, "operator")
     SubElement(xml, "name").text = spec.name
     arguments, types = SubElement(xml, "arguments"), SubElement(xml, "types")
-    tensors = [row.name for row in (*spec.operands, *spec.results) if not row.is_shape]
+    operands = [row for row in spec.operands if row.state <= DRAFTS[0]]
+    tensors = [row.name for row in (*operands, *spec.results) if not row.is_shape]
     for category, values in (
-        ("input", spec.operands),
+        ("input", operands),
         ("output", spec.results),
         ("attribute", spec.attributes),
     ):
@@ -49,6 +50,8 @@ def add_operator(group: Element, spec: OperatorSpec) -> None:
         SubElement(types, "type", name=f"{name}_e")
     SubElement(types, "type", name="acc_t")
     for row in rows(spec):
+        if len(operands) < len(row.operands) <= len(spec.operands):
+            continue
         for need in row.needs:
             support = SubElement(
                 xml, "typesupport", mode="a", version_added=".".join(map(str, need.since))
@@ -184,6 +187,7 @@ def test_the_newest_draft_lacks_what_left_it(tmp_path: Path, ours: bytes) -> Non
     expected = ["extensions: EXT-MXFP-CONV is only in the specification"]
     expected += [f"operators: {name} is only in the specification" for name in gone]
     expected += ["operators: ARGMIN is only in our tables"]
+    expected += ["GATHER: inputs: row_count is only in our tables"]
     assert code == 1
     assert [line for line in found if " of " not in line] == expected
     types = {line.partition(": ")[0] for line in found if " of " in line}

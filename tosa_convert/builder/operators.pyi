@@ -1306,6 +1306,7 @@ class Operators(BlockBuilder):
         self,
         values: Operand,
         indices: Operand,
+        row_count: Operand | None = ...,
         *,
         dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
         name: str | Sequence[str] = ...,
@@ -1319,11 +1320,17 @@ class Operators(BlockBuilder):
               PRO-INT or PRO-FP, TOSA 1.1: T BOOL or INT64; U INT32 or INT64
               PRO-INT or PRO-FP, TOSA 1.1: T INT8, INT16 or INT32; U INT64
               PRO-FP: T FP32, FP16, BF16, FP8E4M3, FP8E5M2 or block-scaled; U INT32 or INT64
+            values T, indices U, row_count INT32 -> output T
+              PRO-INT or PRO-FP, TOSA 1.1: T BOOL, INT8, INT16, INT32 or INT64; U INT32 or INT64
+              PRO-FP, TOSA 1.1: T FP32, FP16, BF16, FP8E4M3, FP8E5M2 or block-scaled; U INT32 or
+                INT64
 
         Rules:
             - values has rank 3
             - indices has rank 2
             - sizes of the same name agree: values [N, K, C], indices [N, W]
+            - row_count has the shape [1]
+            - row_count is at least 1, and not more than the rows of values
             - every index is that of a row
             - output is [batch, indices, channels]
         """

@@ -17,7 +17,7 @@ from tosa_convert.consumers.readers import other_variants
 from tosa_convert.eras.dialect_states import state_of
 from tosa_convert.eras.downgrade import dialect_form, form_080, missing, older_findings
 from tosa_convert.errors import Finding
-from tosa_convert.graph.dtypes import ResizeMode
+from tosa_convert.graph.dtypes import TOOLS_STATE, ResizeMode
 from tosa_convert.graph.model import DYNAMIC, Block, Operator, located, operator_path, quoted
 from tosa_convert.io import log
 from tosa_convert.rules.validate import judge
@@ -265,8 +265,9 @@ def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
             place = located(operator_path(where, index, operator), operator)
             for message in _problems(block, operator, reader):
                 yield Finding(_CODE, place, message)
-            if not operator.spec.is_in_tools and not reader.dialect:
-                yield Finding(_CODE, place, f"{reader.spelling} does not read {operator.spec}")
+            lacks, _ = operator.spec.newer_than(TOOLS_STATE, len(operator.inputs))
+            if lacks and not reader.dialect:
+                yield Finding(_CODE, place, f"{reader.spelling} does not read {lacks}")
         for name in dict.fromkeys(block.outputs):
             found = ""
             if reader.computed and block is main and name in block.inputs:

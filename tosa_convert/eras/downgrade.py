@@ -79,7 +79,7 @@ class Form:
         # Of variables there are findings, and constant shapes can become attributes.
         spec = operator.spec
         return (
-            OPERATORS.get(spec.name, "") <= self.state
+            not any(spec.newer_than(self.state, len(operator.inputs)))
             or spec is CONST_SHAPE
             or spec.encoded_as != spec.name
         )
@@ -123,7 +123,8 @@ def missing(graph: Graph, form: Form) -> Iterator[Finding]:
         for index, operator in enumerate(block.operators):
             if not form.has_operator(operator):
                 place = located(operator_path(where, index, operator), operator)
-                yield Finding(_CODE, place, f"{form.who} has no {operator.spec.name}")
+                lacks, _ = operator.spec.newer_than(form.state, len(operator.inputs))
+                yield Finding(_CODE, place, f"{form.who} has no {lacks or operator.spec.name}")
             elif form.state < INT4_OPERANDS and (row := _new_operand(block, operator, form)):
                 place = located(operator_path(where, index, operator), operator)
                 yield Finding(_CODE, place, f"{form.who} has no {operator.spec.name} of {row}")

@@ -79,7 +79,8 @@ class Row(NamedTuple):
     operands: their names, in order, and after "->" those of the results, unless that is one `output`.
         `x` stands for exactly one, `x?` for at most one, and `x*` for any number.
         After a colon: `shape`, a !tosa.shape; `const`, a tensor whose elements verifiers and compilers
-        read; `index`, `shift`, `divisor` or `positive`, the numbers that it is to hold. After "=":
+        read; `index`, `shift`, `divisor` or `positive`, the numbers that it is to hold. After another
+        colon: the state of the dialect that added it, if the operator is older. After "=":
         the number that stands for an operand that is left out.
     types: the element types that it takes together: forms, each with its lines, separated by ";".
         A form, such as `T T -> T`, has the types of the tensors in order, without those of
@@ -353,8 +354,10 @@ ROWS_1_0: Final = (
     Row("SLICE", f"{_RESHAPED} tflite=own", "input1 start:shape size:shape", _MOVED),
     Row("TILE", f"{_RESHAPED} tflite=own", "input1 multiples:shape", _MOVED),
     Row("TRANSPOSE", f"{_RESHAPED} tflite=own", "input1", _MOVED, "perms"),
-    Row("GATHER", f"{_GATHER} folding=exact tflite=own", "values indices:index",
-        f"T U -> T; {_INDEXED}"),
+    Row("GATHER", f"{_GATHER} folding=exact tflite=own",
+        "values indices:index row_count?:const:2026-09",
+        f"T U -> T; {_INDEXED}; T U i32 -> T; 1.1 INT/FP | b,i8,i16,i32,i64:i32,i64; "
+        "1.1 FP | float,f8,mx:i32,i64"),
     Row("SCATTER", f"{_GATHER} response=mixed", "values_in indices:index input -> values_out",
         f"T U T -> T; {_INDEXED}"),
     Row("RESIZE", f"{_CONVERSION} family=resize older_form=own",

@@ -59,6 +59,7 @@ class OperandSpec(NamedTuple):
     domain: the numbers that it is to hold: "index" of a row, "shift" by less than its bits, "divisor",
         "positive", or "" for any.
     default: the number that stands for an operand that is left out; None if it must be given.
+    state: the state of the dialect that added it to the operator; "" if the operator always had it.
     """
 
     name: str
@@ -67,6 +68,7 @@ class OperandSpec(NamedTuple):
     is_constant: bool = False
     domain: str = ""
     default: int | None = None
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,6 +202,13 @@ class OperatorSpec:
         ranges = ((operands, self.operand_range()), (results, self.result_range()))
         return all(low <= n and (high is None or n <= high) for n, (low, high) in ranges)
 
+    def newer_than(self, state: str, count: int) -> tuple[str, str]:
+        """Return what a state lacks of it with that many operands, and what added it; both may be ""."""
+        since = max(self.state, *(row.state for row in self.operands[:count]), "")
+        if since <= state:
+            return "", ""
+        return self.name if since == self.state else f"{self.name} with {count} operands", since
+
     def operand(self, index: int, count: int) -> OperandSpec:
         """Return the row of operand `index` of an operator with `count` operands."""
         return _at(self.operands, index, count)
@@ -238,7 +247,7 @@ def _operands(text: str) -> tuple[OperandSpec, ...]:
     rows = []
     for word in text.split():
         left, _, default = word.partition("=")
-        name, _, kind = left.partition(":")
+        name, kind, state = (*left.split(":"), "", "")[:3]
         rows.append(
             OperandSpec(
                 name.rstrip("?*"),
@@ -247,6 +256,7 @@ def _operands(text: str) -> tuple[OperandSpec, ...]:
                 kind == "const",
                 kind if kind not in ("shape", "const") else "",
                 int(default) if default else None,
+                state,
             )
         )
     return tuple(rows)

@@ -137,8 +137,8 @@ def draft_findings(graph: Graph, month: str) -> Iterator[Finding]:
             if spec.removed and spec.removed <= month:
                 message = f"{spec.name} is not in TOSA 1.1 since {draft_name(spec.removed)}"
                 hint = f"{spec.replaced_by} replaces it"
-            elif spec.since == V1_1_DRAFT[:2] and spec.state > month:
-                message = f"{spec.name} is in TOSA 1.1 since {draft_name(spec.state)}"
+            elif any(newer := spec.newer_than(month, len(op.inputs))):
+                message = f"{newer[0]} is in TOSA 1.1 since {draft_name(newer[1])}"
             elif PLAIN_BLOCKS.get(spec.name, "x") <= month:
                 (name,) = op.outputs if spec.name == "CONST" else op.inputs
                 tensor = block.tensors[name]
@@ -175,7 +175,10 @@ def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
             what, since = operator.spec.name, operator.spec.since
             if since <= limit < V1_1 and operator.spec.name in _NEW_IN_1_1:
                 types = _types(block, operator)
-                if types in _NEW_IN_1_1[operator.spec.name][1]:
+                lacks, _ = operator.spec.newer_than(TOOLS_STATE, len(operator.inputs))
+                if lacks:
+                    what, since = lacks, V1_1
+                elif types in _NEW_IN_1_1[operator.spec.name][1]:
                     what, since = f"{operator.spec.name} of {', '.join(types)}", V1_1
             if since > limit:
                 path = located(operator_path(where, index, operator), operator)

@@ -1328,6 +1328,7 @@ def transpose(
 def gather(  # type: ignore[overload-overlap]
     values: Scaled,
     indices: Data,
+    row_count: Data | None = ...,
     *,
     out_type: DTypeLike | None = ...,
 ) -> Scaled: ...
@@ -1335,10 +1336,12 @@ def gather(  # type: ignore[overload-overlap]
 def gather(
     values: Data | Scaled,
     indices: Data,
+    row_count: Data | None = ...,
     *,
     out_type: DTypeLike | None = ...,
 ) -> Array:
-    """Return the rows of each batch of `values` that `indices` names.
+    """Return the rows of each batch of `values` that `indices` names, or `row_count` rows from
+    each.
 
     Types:
         values T, indices U -> output T
@@ -1347,11 +1350,16 @@ def gather(
           PRO-INT or PRO-FP, TOSA 1.1: T BOOL or INT64; U INT32 or INT64
           PRO-INT or PRO-FP, TOSA 1.1: T INT8, INT16 or INT32; U INT64
           PRO-FP: T FP32, FP16, BF16, FP8E4M3, FP8E5M2 or block-scaled; U INT32 or INT64
+        values T, indices U, row_count INT32 -> output T
+          PRO-INT or PRO-FP, TOSA 1.1: T BOOL, INT8, INT16, INT32 or INT64; U INT32 or INT64
+          PRO-FP, TOSA 1.1: T FP32, FP16, BF16, FP8E4M3, FP8E5M2 or block-scaled; U INT32 or INT64
 
     Rules:
         - values has rank 3
         - indices has rank 2
         - sizes of the same name agree: values [N, K, C], indices [N, W]
+        - row_count has the shape [1]
+        - row_count is at least 1, and not more than the rows of values
         - every index is that of a row
         - output is [batch, indices, channels]
     """

@@ -57,7 +57,9 @@ def transpose(call: Call) -> Array:
 
 
 def gather(call: Call) -> Array:
-    """Return the rows of each batch of `values` that `indices` names."""
+    """Return the rows of each batch of `values` that `indices` names, or `row_count` rows from each."""
+    if call.has("row_count"):
+        return gather_rows(call)
     values, indices = call.raw("values"), call.raw("indices")
     _refuse_outside(call, indices, values.shape[1])
     gathered: Array = values[np.arange(len(values))[:, None], indices]

@@ -14,7 +14,7 @@ from golden.fault_bench.known_misses import KNOWN_MISSES
 def files() -> list[str]:
     """Return the names of the files that may have rows, in a function `faults`."""
     here = Path(__file__).parent
-    paths = [*here.glob("kinds_*.py"), *here.glob("strangers_*.py")]
+    paths = [*here.glob("kinds_*.py"), *here.glob("third_party_*.py")]
     return sorted(path.stem for path in paths)
 
 

@@ -130,22 +130,22 @@ def wrongly_named(fault: Fault, graph: Graph, result: Bisection) -> str:
     return f"{sorted(places)} are named: {result}"
 
 
-def unfit(fault: Fault, honest: dict[Any, str]) -> str:
+def unfit(fault: Fault, correct: dict[Any, str]) -> str:
     """Return why a row is not a fault, or "".
 
-    honest: what was found for programs without a fault, which is filled.
+    correct: what was found for programs without a fault, which is filled.
     """
     try:
         graph, sets = fault.program(), dict(inputs_of(fault))
     except TosaConvertError as error:
         return str(error)
     key = key_of(fault)
-    if key not in honest:
+    if key not in correct:
         machine = FaultyMachine()
         wrong = [n for n, a in sets.items() if not check(graph, machine, a, engine="numpy").ok]
-        honest[key] = f"without the fault {wrong} fail" if wrong else ""
-    if honest[key]:
-        return honest[key]
+        correct[key] = f"without the fault {wrong} fail" if wrong else ""
+    if correct[key]:
+        return correct[key]
     given = [*sets.values(), *([fault.witness()] if fault.witness else [])]
     return "" if shows_fault(fault, given) else "no inputs show it"
 
@@ -153,11 +153,11 @@ def unfit(fault: Fault, honest: dict[Any, str]) -> str:
 def judge_program(titles: Sequence[str], engine: Engine, *, verify: bool) -> list[Answer]:
     """Judge faults of one program, in a worker: machines cannot be sent to it, so titles are."""
     answers: list[Answer] = []
-    honest: dict[Any, str] = {}
+    correct: dict[Any, str] = {}
     for title in titles:
         fault = _by_title()[title]
         answer = judge(fault, engine)
-        answers.append(replace(answer, unfit=unfit(fault, honest) if verify else ""))
+        answers.append(replace(answer, unfit=unfit(fault, correct) if verify else ""))
     _inputs.clear()
     return answers
 

@@ -454,3 +454,19 @@ def test_items_are_divided_by_their_counts(counts: list[int]) -> None:
     left = iter(items)
     expected = [tuple(next(left) for _ in range(count)) for count in counts]
     assert tuples_of(items, np.array(counts)) == expected
+
+
+def test_values_of_other_objects_are_found_by_name() -> None:
+    names = [f"n{number}" for number in range(6)]
+    rows = [("n4", "n0"), (), ("n5", "n5", "n1")]
+    own = {name: name for name in names}
+    for one_in in (0, 1, 2):  # no name is the object, all are, and every second one is
+        values = [
+            tuple(own[n] if one_in and i % one_in == 0 else copied(n) for i, n in enumerate(row))
+            for row in rows
+        ]
+        found = _value_numbers(names, values, [])
+        assert [numbers.tolist() for numbers in found] == [[4, 0, 5, 5, 1], []]
+    assert _value_numbers([], [()])[0].tolist() == []
+    with pytest.raises(KeyError):
+        _value_numbers(names, [("n0", "unknown")])

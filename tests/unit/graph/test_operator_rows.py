@@ -121,6 +121,7 @@ def test_what_is_known_of_an_operator_agrees() -> None:
         assert is_moved == (traits.accuracy == "operand" and traits.family != "control"), row
         assert (traits.edges == "extremes") <= (traits.extreme != "none"), row
         assert (traits.response == "position") <= (results[0].strip() == "U"), row
+        assert (traits.response == "position") == (traits.shape == "without_axis"), row
         made = traits.on_bool.partition(":")[0]
         assert made in names | BY_NAME.keys() | {"none", "operand"}, row
         low, high = row.range

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from unit.building import graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.formats.write import stamp
+from tosa_convert.golden.running.run_options import lacking_findings
 from tosa_convert.graph import Version, dtype
 from tosa_convert.graph.dtypes import DTYPES, BlockShape
 from tosa_convert.graph.model import BlockScale
@@ -128,3 +131,26 @@ def test_a_program_for_a_dated_draft_has_what_that_draft_has() -> None:
         stamp(made, "1.1-2026-09")
     assert raised.value.findings == (found,)
     assert found.hint == "GATHER with a row count replaces it"
+
+
+def test_a_row_count_of_gather_is_in_the_newest_draft_only() -> None:
+    values = [tensor("x", "INT8", (1, 4, 2)), tensor("i", "INT32", (1, 2))]
+    values += [tensor("c", "INT32", (1,), b"\2\0\0\0"), tensor("y", "INT8", (1, 4, 2))]
+    made = graph("x i", "y", values, [op("CONST", "", "c"), op("GATHER", "x i c", "y")])
+    with pytest.raises(tc.TosaConvertError):
+        stamp(made, "1.0")
+    made = stamp(made, "1.1-2026-09")
+    assert tc.validate(made, spec_version="1.1-2026-09") == []
+    (found,) = tc.validate(made, spec_version="1.1-2026-08")
+    assert found.message == f"GATHER with 3 operands is in TOSA 1.1 since {SEPTEMBER}"
+    (found,) = lacking_findings(made)
+    assert "no GATHER with 3 operands, which TOSA has since 2026-09" in found.message
+    (found,) = tc.validate(made, for_reader="tosa-opt==2026.8")
+    assert "GATHER with 3 operands" in found.message
+    with pytest.raises(tc.TosaConvertError, match="GATHER with 3 operands"):
+        tc.dumps(made, "mlir", dialect="2026-05")
+    for form in ("mlir", "mlirbc", "tosa", "json"):
+        assert tc.compare(made, tc.load(io.BytesIO(tc.dumps(made, form)))) is None
+    x, i = np.arange(8, dtype=np.int8).reshape(1, 4, 2), np.array([[2, 0]], np.int32)
+    (rows,) = tc.run(made, {"x": x, "i": i}).outputs.values()
+    assert rows.tolist() == [[[4, 5], [6, 7], [0, 1], [2, 3]]]

@@ -107,9 +107,11 @@ class Walks(Protocol):
     """What goes through the subgraphs of a model, as rules see it.
 
     variables: those that are declared, by name.
+    padded: what got zero points around it: what PAD gave, what it was given, and how many.
     """
 
     variables: dict[str, Any]
+    padded: list[tuple[Array, Array, list[tuple[int, int]]]]
 
     def graph(self, scope: Scope, part: TfliteFile, given: Sequence[Array]) -> list[Array]:
         """Return the results of a subgraph."""

@@ -68,6 +68,7 @@ class Walk:
         self.damage: list[str] = []
         self.decisions: list[Decision] = []
         self.variables: dict[str, Any] = {}
+        self.padded: list[tuple[Array, Array, list[tuple[int, int]]]] = []
         self._place = ""
         self._depth = 0
         self._constants: dict[int, Array] = {}

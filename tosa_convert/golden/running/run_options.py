@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, get_args
 from tosa_convert.errors import Finding, fail, refuse_unknown
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.graph.derived import reachable
+from tosa_convert.graph.dtypes import TOOLS_STATE
 from tosa_convert.graph.model import Block, Graph, Operator, located, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.options import refuse_time_limit
@@ -179,10 +180,11 @@ def lacking_findings(graph: Graph) -> Iterator[Finding]:
     """Report the operators of a program that the newest reference model lacks."""
     for where, block in graph.blocks():
         for index, op in enumerate(block.operators):
-            if op.spec.meaning or not op.spec.is_in_tools:
+            lacks, state = op.spec.newer_than(TOOLS_STATE, len(op.inputs))
+            if lacks or op.spec.meaning:
                 place = located(operator_path(where, index, op), op)
-                since = "" if op.spec.meaning else f", which TOSA has since {op.spec.state}"
-                message = f"the reference model has no {op.spec}{since}"
+                what = f"{lacks}, which TOSA has since {state}" if lacks else op.spec.name
+                message = f"the reference model has no {what}"
                 yield Finding("refmodel-refused", place, message, "numpy has it: --engine numpy")
 
 

@@ -405,15 +405,17 @@ def rows_for_indices(view: OperatorView) -> Iterator[Violation]:
         )
 
 
+def _copied(view: OperatorView) -> int | float | None:
+    """Return how many rows are copied for each index; None if unknown."""
+    return view.splat("row_count") if view.has("row_count") else 1
+
+
 def indices_are_rows(view: OperatorView) -> Iterator[Violation]:
-    """Check that every index is that of a row. So are the further rows that ROW_GATHER copies."""
+    """Check that every index is that of a row. So are the further rows that row_count adds."""
     name = view.spec.operands[0].name
     shape = view.shape(name)
     rows = DYNAMIC if shape is None else shape[1]
-    copied = (
-        view.splat("row_count") if any(row.name == "row_count" for row, _ in view.operands()) else 1
-    )
-    most = rows - int(copied or 1) if known(rows) else None
+    most = rows - int(_copied(view) or 1) if known(rows) else None
     if most is not None and most < 0:
         return  # another rule says so
     expected = "at least 0" if most is None else f"0 to {most}, since {name} has {rows} rows"
@@ -449,7 +451,7 @@ def indices_occur_once(view: OperatorView) -> Iterator[Violation]:
 
 def row_count(view: OperatorView) -> Iterator[Violation]:
     """Check that row_count is at least 1, and not more than the rows of values."""
-    count, rows = view.splat("row_count"), _size(view, _GATHER, "K")
+    count, rows = _copied(view), _size(view, _GATHER, "K")
     if count is None:
         return
     if count < 1 or (known(rows) and count > rows):
@@ -457,13 +459,9 @@ def row_count(view: OperatorView) -> Iterator[Violation]:
         yield Violation("row-count", f"row_count is {count}", expected)
 
 
-def _gathered(view: OperatorView) -> tuple[ResultShape, ...]:
-    return (tuple(_size(view, _GATHER, name) for name in "NWC"),)
-
-
 def _gathered_rows(view: OperatorView) -> tuple[ResultShape, ...]:
     batch, indices, channels = (_size(view, _GATHER, name) for name in "NWC")
-    count = view.splat("row_count")
+    count = _copied(view)
     rows = indices * int(count) if known(indices) and count is not None else DYNAMIC
     return ((batch, rows, channels),)
 
@@ -472,19 +470,20 @@ def _scattered(view: OperatorView) -> tuple[ResultShape, ...]:
     return (tuple(_size(view, _SCATTER, name) for name in "NKC"),)
 
 
+_ROW_COUNT: Final = (single("row_count"), row_count)
 _GATHER_RANKS: Final = (rank("values", 3), rank("indices", 2))
 
 _BY_INDEX: Final[Rules] = {
     "GATHER": OperatorRules(
-        _gathered,
+        _gathered_rows,
         _GATHER_RANKS,
-        (_sizes_agree(_GATHER), indices_are_rows),
+        (_sizes_agree(_GATHER), *_ROW_COUNT, indices_are_rows),
         ("batch", "indices", "channels"),
     ),
     "ROW_GATHER": OperatorRules(
         _gathered_rows,
         _GATHER_RANKS,
-        (_sizes_agree(_GATHER), single("row_count"), row_count, indices_are_rows),
+        (_sizes_agree(_GATHER), *_ROW_COUNT, indices_are_rows),
         ("batch", "rows", "channels"),
     ),
     "SCATTER": OperatorRules(

@@ -125,3 +125,13 @@ def test_data_that_lay_after_a_flatbuffer_is_reported_as_missing(prefix: str) ->
 def test_the_number_of_findings_is_limited() -> None:
     error = refused(changed("operator.inputs", [1] * 100_000))
     assert len(error.findings) == MAX_FINDINGS
+
+
+@pytest.mark.parametrize("absent", [("minor",), ("minor", "patch")])
+def test_a_version_without_a_part_is_said_to_be_without_it(absent: tuple[str, ...]) -> None:
+    version = {"_major": 1, "_minor": 0, "_patch": 0}
+    for name in absent:
+        del version[f"_{name}"]
+    text = str(refused(json.dumps(base() | {"version": version}).encode()))
+    assert f"states {' and '.join(f'no {name}' for name in absent)} version" in text
+    assert "-1" not in text

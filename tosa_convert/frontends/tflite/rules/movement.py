@@ -339,7 +339,10 @@ def _pad(n: Node) -> Array:
         filling = layout.reshape(s, n.like(2), ())
     elif n.result.scale and n.is_quantised:
         filling = n.result_zero
-    return layout.pad(s, a, low, high, filling)
+    made = layout.pad(s, a, low, high, filling)
+    if not n.has(2) and a.rank == 4 and pads[0] == pads[3] == [0, 0]:
+        n.walk.padded.append((made, a, [(low[at], high[at]) for at in (1, 2)]))
+    return made
 
 
 def _mirror_pad(n: Node) -> Array:

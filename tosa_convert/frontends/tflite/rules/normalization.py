@@ -102,8 +102,7 @@ def _of_8_bits(n: Node, x: Array) -> Array:
     shares = s.elementwise("arithmetic_right_shift", powers, fixed_point.SUM_BITS, round=True)
     total = _last(s, shares, "reduce_sum")
     zeros = s.elementwise("clz", total)
-    half = s.elementwise("logical_left_shift", total, zeros)
-    half = s.elementwise("logical_right_shift", half, 1)
+    half = s.elementwise("logical_left_shift", total, s.sub(zeros, 1))
     inverse = s.add(_high(s, half, _SLOPE), _START)
     for _ in range(3):
         rest = s.sub(_UNIT, _high(s, half, inverse))

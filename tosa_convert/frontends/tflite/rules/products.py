@@ -151,7 +151,7 @@ def _convolution(n: Node) -> Array:
     x, filters, bias = _operands(n, 0, 1, 2)
     strides, gaps = (n.option(2), n.option(1)), (n.option(5, default=1), n.option(4, default=1))
     kernel = filters.shape[1:3]
-    pads = padding_of(n.option(0, "b"), x.shape[1:3], kernel, strides, gaps)
+    x, pads = _with_borders(n, x, padding_of(n.option(0, "b"), x.shape[1:3], kernel, strides, gaps))
     groups, rest = divmod(x.shape[3], filters.shape[3])
     if rest:
         raise ValueError("channels")
@@ -165,7 +165,8 @@ def _depthwise(n: Node) -> Array:
     s, (x, filters, bias) = n.scope, _operands(n, 0, 1, 2)
     strides, gaps = (n.option(2), n.option(1)), (n.option(6, default=1), n.option(5, default=1))
     _, height, width, outputs = filters.shape
-    pads = padding_of(n.option(0, "b"), x.shape[1:3], (height, width), strides, gaps)
+    kernel = height, width
+    x, pads = _with_borders(n, x, padding_of(n.option(0, "b"), x.shape[1:3], kernel, strides, gaps))
     if outputs % x.shape[3]:
         raise ValueError("channels")
     window = Window(strides, pads, (1, 1), gaps, _zeros(n, 0, 1))
@@ -173,6 +174,17 @@ def _depthwise(n: Node) -> Array:
     groups = x.shape[3]
     sums = _convolved(n, x, held, bias, window, groups, is_depthwise=True)
     return _finished(n, sums, 0, 1, 2, 4)
+
+
+def _with_borders(
+    n: Node, x: Array, pads: Sequence[tuple[int, int]]
+) -> tuple[Array, tuple[tuple[int, int], ...]]:
+    """Add the zero points of a PAD before a convolution to those that it adds itself."""
+    for made, before, more in n.walk.padded:
+        if made is x:
+            pairs = zip(pads, more, strict=True)
+            return before, tuple((low + a, high + b) for (low, high), (a, b) in pairs)
+    return x, tuple(pads)
 
 
 def _convolved(

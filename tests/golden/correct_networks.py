@@ -1,6 +1,6 @@
-"""Networks on which no honest backend may fail, and the command that runs all of them.
+"""Networks on which no correct backend may fail, and the command that runs all of them.
 
-    PYTHONPATH=tests python tests/golden/honest_networks.py --edges 1 --journal honest.jsonl
+    PYTHONPATH=tests python tests/golden/correct_networks.py --edges 1 --journal correct.jsonl
 
 Inputs are random or, with `--edges N`, so many of the sets of edge inputs that `check` runs by default:
 another one of the four with each network, and all with 4. It continues where an earlier run with this
@@ -24,7 +24,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from golden.conftest import Builder
-from golden.honest_backends import HONEST
+from golden.correct_backends import CORRECT
 from golden.model_programs import generate_for_model
 
 from tosa_convert.errors import TosaConvertError
@@ -249,7 +249,7 @@ def run(
                 continue
             done[name] = {}
             for own, network in input_sets(make(), int(name.split()[-1]), edges).items():
-                wrong = wrong_verdicts(judge_all(network, HONEST, engine))
+                wrong = wrong_verdicts(judge_all(network, CORRECT, engine))
                 done[name][own] = wrong
                 for backend, text in wrong.items():
                     print(f"{name}{own}: {backend}: {text}", flush=True)
@@ -258,10 +258,10 @@ def run(
             file.flush()
     sets = [wrong for name in names for wrong in done[name].values()]
     failures = Counter(backend for wrong in sets for backend in wrong)
-    for backend in HONEST:
+    for backend in CORRECT:
         print(f"{failures[backend]:6} of {len(sets)} sets of inputs fail: {backend}")
     print(
-        f"{failures.total()} of {len(sets) * len(HONEST)} verdicts on {len(names)} networks are "
+        f"{failures.total()} of {len(sets) * len(CORRECT)} verdicts on {len(names)} networks are "
         f"false alarms ({engine})"
     )
     return 1 if failures else 0
@@ -278,11 +278,11 @@ def wrong_verdicts(found: Mapping[str, Comparison | str]) -> dict[str, str]:
 
 def main() -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(description="Judge honest backends on networks.")
+    parser = argparse.ArgumentParser(description="Judge correct backends on networks.")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--edges", type=int, default=0, metavar="N")
-    parser.add_argument("--journal", type=Path, default=Path("honest.jsonl"))
+    parser.add_argument("--journal", type=Path, default=Path("correct.jsonl"))
     parser.add_argument("--engine", choices=get_args(Engine), default="numpy")
     options = parser.parse_args()
     warnings.simplefilter("error")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from golden.fault_bench import strangers_float_programs as floats
-from golden.fault_bench import strangers_integer_programs as integers
+from golden.fault_bench import third_party_float_programs as floats
+from golden.fault_bench import third_party_integer_programs as integers
 from golden.fault_bench.fault import At, Fault, Value
-from golden.fault_bench.strangers_support import (
+from golden.fault_bench.third_party_support import (
     FLOATS,
     QUANTISED,
     Program,

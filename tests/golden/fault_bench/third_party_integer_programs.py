@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from golden.fault_bench.strangers_float_programs import finished, weights
+from golden.fault_bench.third_party_float_programs import finished, weights
 
 from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.graph import Graph, dtype

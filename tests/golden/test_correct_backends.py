@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden.conftest import Builder
-from golden.honest_backends import HONEST
-from golden.honest_networks import (
+from golden.correct_backends import CORRECT
+from golden.correct_networks import (
     KINDS,
     convolutions,
     generated,
@@ -53,9 +53,9 @@ FEW = (
 
 @pytest.mark.parametrize("name", FEW)
 @either_engine
-def test_an_honest_backend_passes_on_chains_of_sums_of_products(name: str, engine: Engine) -> None:
+def test_a_correct_backend_passes_on_chains_of_sums_of_products(name: str, engine: Engine) -> None:
     for graph, inputs in (matmuls(48, 3, 0), convolutions(6, 3, 1)):
-        result = check(graph, HONEST[name], inputs, engine=engine)
+        result = check(graph, CORRECT[name], inputs, engine=engine)
         assert result.ok, f"{name}: {result}"
 
 
@@ -64,28 +64,28 @@ def test_errors_of_a_function_may_have_the_pattern_of_a_fourier_transform() -> N
     b.output(*b.rfft2d(b.pow(1.5, b.input("x", "FP32", (1, 8, 8)))))
     graph = b.graph()
     network = graph, random_inputs(graph, input_slots(graph), 0)
-    assert not wrong_verdicts(judge_all(network, HONEST, "numpy"))
+    assert not wrong_verdicts(judge_all(network, CORRECT, "numpy"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["terms in pairs", "stored in FP64"])
 @pytest.mark.parametrize("seed", [3, 8])
 @either_engine
-def test_an_honest_backend_passes_on_random_networks(name: str, seed: int, engine: Engine) -> None:
+def test_a_correct_backend_passes_on_random_networks(name: str, seed: int, engine: Engine) -> None:
     graph = generate(seed, 12)
     given = random_inputs(graph, input_slots(graph), seed)
-    result = bisect(graph, HONEST[name], given, engine=engine)
+    result = bisect(graph, CORRECT[name], given, engine=engine)
     assert result.ok, f"{name}: {result}"
 
 
 @pytest.mark.long
 @either_engine
-def test_honest_backends_pass_on_long_chains_and_random_networks(engine: Engine) -> None:
+def test_correct_backends_pass_on_long_chains_and_random_networks(engine: Engine) -> None:
     chains = [matmuls(256, 2 + seed % 3, seed) for seed in range(10)]
     chains += [convolutions(12, 2 + seed % 4, seed) for seed in range(10)]
     random = [generated(seed, 15) for seed in range(50)]
     wrong = [
-        wrong_verdicts(judge_all(network, {name: HONEST[name] for name in FEW}, engine))
+        wrong_verdicts(judge_all(network, {name: CORRECT[name] for name in FEW}, engine))
         for network in chains + random
     ]
     assert not any(wrong), wrong
@@ -94,7 +94,7 @@ def test_honest_backends_pass_on_long_chains_and_random_networks(engine: Engine)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "operators" not in kind])
 def test_every_arithmetic_passes_on_a_network_of_each_kind(kind: str) -> None:
-    assert wrong_verdicts(judge_all(KINDS[kind](2), HONEST, "numpy")) == {}
+    assert wrong_verdicts(judge_all(KINDS[kind](2), CORRECT, "numpy")) == {}
 
 
 @pytest.mark.slow
@@ -115,14 +115,14 @@ def test_every_arithmetic_passes_on_a_network_of_each_kind(kind: str) -> None:
 )
 def test_every_arithmetic_passes_where_one_failed_before(seed: int, operators: int) -> None:
     network = KINDS[f"{operators} operators"](seed)
-    assert wrong_verdicts(judge_all(network, HONEST, "numpy")) == {}
+    assert wrong_verdicts(judge_all(network, CORRECT, "numpy")) == {}
 
 
 def test_check_gives_the_verdict_of_the_networks() -> None:
     graph, inputs = KINDS["15 operators"](3)
     name = "flushed, terms forwards"
-    one = check(graph, HONEST[name], inputs, engine="numpy")
-    other = judge_all((graph, inputs), {name: HONEST[name]}, "numpy")[name]
+    one = check(graph, CORRECT[name], inputs, engine="numpy")
+    other = judge_all((graph, inputs), {name: CORRECT[name]}, "numpy")[name]
     assert isinstance(other, Comparison)
     assert one.tensors == tuple(
         replace(row, operator=mine.operator, location=mine.location)
@@ -130,12 +130,12 @@ def test_check_gives_the_verdict_of_the_networks() -> None:
     )
 
 
-@pytest.mark.parametrize("name", [name for name in HONEST if "tiles" in name or "terms" in name])
+@pytest.mark.parametrize("name", [name for name in CORRECT if "tiles" in name or "terms" in name])
 def test_sums_of_integers_are_equal_in_every_tiling(name: str) -> None:
     graph, inputs = quantised(6, 3, 5)
     sums = [n for op in graph.main.operators if op.spec.name == "CONV2D" for n in op.outputs]
     graph.main.outputs[:] = sums
-    found = HONEST[name].compute(graph, sums, inputs, [], Path())
+    found = CORRECT[name].compute(graph, sums, inputs, [], Path())
     expected = run(graph, inputs, RunOptions(engine="reference-model")).outputs
     assert set(found) == set(sums)
     for key in sums:
@@ -147,7 +147,7 @@ def wrong_on_networks(count: int, first: int, engine: Engine, edges: int) -> dic
         f"{name}{own}: {backend}": text
         for name, make in networks(count, first)
         for own, network in input_sets(make(), int(name.split()[-1]), edges).items()
-        for backend, text in wrong_verdicts(judge_all(network, HONEST, engine)).items()
+        for backend, text in wrong_verdicts(judge_all(network, CORRECT, engine)).items()
     }
 
 
@@ -178,9 +178,9 @@ def test_numpy_passes_on_edge_inputs_with_the_reference_model(seed: int) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", OPERATORS_WITH_FAULTS)
-def test_honest_backends_pass_on_edge_inputs_of_each_operator(kind: str) -> None:
+def test_correct_backends_pass_on_edge_inputs_of_each_operator(kind: str) -> None:
     graph = program(kind)
-    backends = {name: HONEST[name] for name in AT_THE_EDGES}
+    backends = {name: CORRECT[name] for name in AT_THE_EDGES}
     found = judge_all((graph, edge_inputs(graph, 1)), backends, "numpy")
     assert wrong_verdicts(found) == {}
 
@@ -209,7 +209,7 @@ def test_honest_backends_pass_on_edge_inputs_of_each_operator(kind: str) -> None
 )
 def test_every_arithmetic_passes_on_edge_inputs(kind: str, seed: int, edges: int) -> None:
     graph = KINDS[kind](seed)[0]
-    found = judge_all((graph, edge_inputs(graph, edges)), HONEST, "numpy")
+    found = judge_all((graph, edge_inputs(graph, edges)), CORRECT, "numpy")
     assert wrong_verdicts(found) == {}
 
 

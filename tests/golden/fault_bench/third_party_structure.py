@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from golden.fault_bench import strangers_float_programs as floats
-from golden.fault_bench import strangers_integer_programs as integers
+from golden.fault_bench import third_party_float_programs as floats
+from golden.fault_bench import third_party_integer_programs as integers
 from golden.fault_bench.fault import At, Fault, FaultyMachine, Value
-from golden.fault_bench.strangers_support import (
+from golden.fault_bench.third_party_support import (
     FLOATS,
     QUANTISED,
     Program,

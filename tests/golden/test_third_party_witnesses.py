@@ -1,4 +1,4 @@
-"""The faults of `fault_bench/strangers_*.py` are faults: inputs show each beyond doubt."""
+"""The faults of `fault_bench/third_party_*.py` are faults: inputs show each beyond doubt."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from golden.fault_bench import (
-    strangers_discrete,
-    strangers_inputs,
-    strangers_precision,
-    strangers_structure,
+    third_party_discrete,
+    third_party_inputs,
+    third_party_precision,
+    third_party_structure,
 )
 from golden.fault_bench.fault import At, Change, Fault, FaultyMachine, Value
-from golden.fault_bench.strangers_float_programs import mixed
-from golden.fault_bench.strangers_support import (
+from golden.fault_bench.third_party_float_programs import mixed
+from golden.fault_bench.third_party_support import (
+    correct_runs,
     faulty_run,
-    honest_runs,
     inputs_of,
     is_clear,
     of,
@@ -27,7 +27,7 @@ from golden.fault_bench.strangers_support import (
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph
 
-FILES = (strangers_inputs, strangers_precision, strangers_structure, strangers_discrete)
+FILES = (third_party_inputs, third_party_precision, third_party_structure, third_party_discrete)
 FAULTS = [fault for file in FILES for fault in file.faults()]
 
 
@@ -51,7 +51,7 @@ def test_a_correct_backend_is_never_clearly_wrong(program: Callable[[], Graph]) 
         inputs = inputs_of(graph, style, 0)
         with np.errstate(all="ignore"), contextlib.suppress(TosaConvertError):
             assert not is_clear(
-                honest_runs(graph, inputs), faulty_run(FaultyMachine, graph, inputs)
+                correct_runs(graph, inputs), faulty_run(FaultyMachine, graph, inputs)
             )
 
 

@@ -91,7 +91,7 @@ Change = Callable[
 
 
 @dataclass(slots=True)
-class HonestMachine(Machine):
+class CorrectMachine(Machine):
     """Runs a program with an arithmetic. changed: for backends with faults."""
 
     arithmetic: Arithmetic = field(default_factory=Arithmetic)
@@ -307,7 +307,7 @@ class HonestMachine(Machine):
 ARITHMETIC: Final = Arithmetic(order="forwards")
 
 
-class HonestBackend:
+class CorrectBackend:
     """Computes whole programs and parts of them with an arithmetic; see `Runner`."""
 
     def __init__(self, arithmetic: Arithmetic = ARITHMETIC) -> None:
@@ -325,7 +325,7 @@ class HonestBackend:
         """See Runner."""
         part = part_of(graph, names, cuts)
         precision: Precision = "wide" if self.arithmetic.is_wide else "own"
-        machine = HonestMachine(part, precision, arithmetic=self.arithmetic, changed=self.changed)
+        machine = CorrectMachine(part, precision, arithmetic=self.arithmetic, changed=self.changed)
         found = machine.run({key: inputs[key] for key in inputs})
         answer = {key: _in_type(part, key, array) for key, array in found.items()}
         if part is graph:
@@ -347,7 +347,7 @@ class HonestBackend:
         """Return the results of an operator, which backends with a fault change; see `Change`."""
         return results
 
-    def inside(self, output: str, attribute: str) -> HonestBackend:
+    def inside(self, output: str, attribute: str) -> CorrectBackend:
         """See Runner."""
         return self
 
@@ -435,12 +435,12 @@ def _in_14_bits(value: Array) -> Array:
     return np.asarray(np.ldexp(np.trunc(fraction * 2.0**14), exponent - 14))
 
 
-def _named(**changes: Any) -> HonestBackend:
-    return HonestBackend(replace(Arithmetic(), **changes))
+def _named(**changes: Any) -> CorrectBackend:
+    return CorrectBackend(replace(Arithmetic(), **changes))
 
 
 #: Every backend by what it does.
-HONEST: Final[dict[str, HonestBackend]] = {
+CORRECT: Final[dict[str, CorrectBackend]] = {
     "terms forwards": _named(order="forwards"),
     "terms backwards": _named(order="backwards"),
     "terms in pairs": _named(order="pairs"),

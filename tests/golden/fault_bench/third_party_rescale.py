@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from golden.fault_bench.fault import At, Value
-from golden.fault_bench.strangers_support import Array, array
+from golden.fault_bench.third_party_support import Array, array
 
 
 class Requantised:

@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from golden.fault_bench.fault import At, Change, Fault, FaultyMachine, Inputs, Value, faulty
-from golden.fault_bench.strangers_float_programs import place
+from golden.fault_bench.third_party_float_programs import place
 
 from tosa_convert.builder import DTypeName
 from tosa_convert.errors import TosaConvertError
@@ -257,7 +257,7 @@ _UNITS: Final = {
 
 
 @dataclass(slots=True)
-class _Honest(Machine):
+class _Correct(Machine):
     """A correct implementation whose errors are as large as TOSA permits, or larger.
 
     sign: of all errors; 0 for random ones. flushes: whether subnormal results become zero.
@@ -325,12 +325,12 @@ def _of_sum(name: str, operands: Sequence[Value], unit: float) -> float:
     return terms * 2.0**-24 + (unit if unit > 2.0**-20 else 0.0)
 
 
-def honest_runs(graph: Graph, inputs: Inputs) -> list[dict[str, Array]]:
+def correct_runs(graph: Graph, inputs: Inputs) -> list[dict[str, Array]]:
     """Return the outputs of correct implementations, that of the reference first."""
     machines = [
         Machine(graph),
-        *(_Honest(graph, sign=sign) for sign in (1.0, -1.0)),
-        *(_Honest(graph, flushes=n == 0, random=np.random.default_rng(n)) for n in range(3)),
+        *(_Correct(graph, sign=sign) for sign in (1.0, -1.0)),
+        *(_Correct(graph, flushes=n == 0, random=np.random.default_rng(n)) for n in range(3)),
     ]
     return [machine.run(inputs) for machine in machines]
 
@@ -381,7 +381,7 @@ def find_witness(
             inputs = inputs_of(graph, style, seed)
             try:
                 with np.errstate(all="ignore"):
-                    right = honest_runs(graph, inputs)
+                    right = correct_runs(graph, inputs)
                     found = faulty_run(backend, graph, inputs)
             except TosaConvertError:
                 continue
