@@ -168,10 +168,9 @@ def _waves(length: int) -> tuple[Any, Any]:
     steps = np.arange(length)
     angles = 2 * np.pi / length * (np.outer(steps, steps) % length)
     # A quarter turn has an exact 0, which pi in double precision does not give.
-    cosines, sines = (
-        np.where(np.abs(wave) < 1e-12, 0, wave) for wave in (np.cos(angles), np.sin(angles))
-    )
-    return cosines, sines
+    waves = np.stack([np.cos(angles), np.sin(angles)])
+    waves[np.abs(waves) < 1e-12] = 0
+    return waves[0], waves[1]
 
 
 def _along(s: Scope, x: Array, axis: int, matrix: Any) -> Array:
