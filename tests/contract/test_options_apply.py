@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,8 @@ from unit.building import graph, op, tensor
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.graph import Graph
+from tosa_convert.io.option_table import applicable
+from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
 
 FORMATS: Final = ("mlir", "mlirbc", "tosa", "json")
 MLIR: Final = {"mlir", "mlirbc"}
@@ -164,6 +167,68 @@ def test_an_option_of_convert_applies_or_is_refused(
         assert message.count("option-conflict") == 1
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_defaults_are_never_refused(folder: Path, tmp_path: Path, name: str) -> None:
+    tc.load(
+        folder / f"m.{name}",
+        func=None,
+        names="retain",
+        full_paths=False,
+        narrow=(),
+        pass_captured=False,
+        input_shapes={},
+        accept_changed_weights=False,
+        copy=False,
+        limits=None,
+    )
+    tc.save(
+        program(),
+        tmp_path / f"n.{name}",
+        to=None,
+        weights="auto",
+        names="retain",
+        bytecode_version=1,
+        generic=False,
+        locations=True,
+        elide=None,
+        verify=False,
+        validate=True,
+        progress=None,
+        limits=None,
+    )
+    defaults = [
+        "--names",
+        "retain",
+        "--weights",
+        "auto",
+        "--narrow",
+        "",
+        "--bytecode-version",
+        "1",
+        "-j",
+        "0",
+    ]
+    for target in FORMATS:
+        arguments = [str(folder / f"m.{name}"), "-o", str(tmp_path / f"o.{target}"), *defaults]
+        assert run(verb("convert"), arguments) == 0
+
+
+def test_all_options_that_do_not_apply_are_listed_at_once(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.load(folder / "m.tosa", func="f", narrow="i64", names="generate", full_paths=True)
+    assert len(caught.value.findings) == 4
+    flags = ["--func", "f", "--narrow", "i64", "--names", "generate", "--full-paths"]
+    flags += ["--for", "vela"]
+    source, target = str(folder / "m.tosa"), str(tmp_path / "n.json")
+    assert run(verb("convert"), [source, "-o", target, *flags]) == 2
+    message = capsys.readouterr().err
+    for flag in flags:
+        assert not flag.startswith("--") or flag in message
+    assert message.count("[option-conflict]") == 5
+
+
 @pytest.mark.parametrize("elide", [-1, True, "3"])
 def test_elide_is_a_number_of_elements(elide: Any) -> None:
     with pytest.raises(tc.TosaConvertError, match="expected a number of elements") as caught:
@@ -180,6 +245,15 @@ def test_text_without_its_constants_cannot_be_verified(
     arguments = [str(folder / "m.tosa"), "-o", str(tmp_path / "n.mlir"), "--elide", "0", "--verify"]
     assert run(verb("convert"), arguments) == 2
     assert "cannot be read back" in capsys.readouterr().err
+
+
+def test_options_of_import_apply_or_are_refused(folder: Path) -> None:
+    load: Any = tc.import_tosa_func_from_flatbuffer
+    for name in FORMATS:
+        path = folder / f"m.{name}"
+        assert load(path, names="generate", constants="dense", copy=True) is not None
+        error = refusal(partial(load, path, accept_changed_weights=True))
+        assert_refused(error, "accept_changed_weights", name in MLIR)
 
 
 def test_progress_without_a_path_is_refused(folder: Path) -> None:
@@ -228,3 +302,20 @@ def test_a_device_cannot_be_verified_or_have_weights_beside_it(options: dict[str
         tc.save(program(), "/dev/null", to="tosa", **options)
     assert caught.value.code == "option-conflict"
     tc.save(program(), "/dev/null", to="tosa")
+
+
+def test_the_table_of_the_program_has_a_row_for_every_option() -> None:
+    fields = {*ReadOptions.__dataclass_fields__, *WriteOptions.__dataclass_fields__}
+    assert fields <= applicable().keys()
+    flags = {row.flag for row in applicable().values() if row.flags}
+    assert flags == CONVERT.keys()
+    # These say where and how to convert, and always have an effect.
+    others = {"--output", "--to", "--jobs", "--version", "--help", "--quiet", "--verbose"}
+    others |= {"--export-to-flatbuffer", "--import-from-flatbuffer"}
+    offered = {max(option.opts, key=len) for option in verb("convert").params} - {"paths"}
+    assert offered - others == flags
+
+
+def test_an_option_counts_as_given_if_it_is_not_the_default() -> None:
+    assert given_options(ReadOptions()) == set()
+    assert given_options(ReadOptions(func="f", names="retain")) == {"func"}

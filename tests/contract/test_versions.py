@@ -16,7 +16,7 @@ from tosa_convert import api
 from tosa_convert.cli.main import run, verb
 from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.graph.model import SoftwareVersion, Version
-from tosa_convert.graph.versions import V1_0, V1_1_DRAFT, lowest_version
+from tosa_convert.graph.versions import BY_NAME, V1_0, V1_1_DRAFT, lowest_version
 
 F32 = "tensor<2xf32>"
 #: Only 1.1 has DIM, an INT64 tensor, and a CAST of bool to f32.
@@ -51,6 +51,39 @@ def version_of(data: bytes) -> Version:
 # -- writing ------------------------------------------------------------------------------------
 
 
+def test_the_lowest_version_is_stamped_unless_another_is_asked_for(bindings: Bindings) -> None:
+    old, new = module(bindings, OLD), module(bindings, NEW)
+    assert version_of(tc.export_tosa_func_to_flatbuffer(old)) == V1_0
+    assert version_of(tc.export_tosa_func_to_flatbuffer(new)) == V1_1_DRAFT
+    name: Any
+    for name, version in BY_NAME.items():
+        assert version_of(tc.export_tosa_func_to_flatbuffer(old, tosa_version=name)) == version
+
+
+def test_features_that_1_0_lacks_are_refused_with_their_location(
+    bindings: Bindings, tmp_path: Path
+) -> None:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.export_tosa_func_to_flatbuffer(
+            module(bindings, NEW), tmp_path / "m.tosa", tosa_version="1.0"
+        )
+    found = [(f.code, f.where, f.message) for f in caught.value.findings]
+    block = 'region "f" block "main"'
+    assert {code for code, _, _ in found} == {"version-too-low"}
+    assert [(where, message.partition(";")[0]) for _, where, message in found] == [
+        (f'loc("the cast"): {block} operator #0 CAST', "CAST of BOOL, FP32 needs TOSA 1.1"),
+        (f"f.mlir:7:3: {block} operator #1 DIM", "DIM needs TOSA 1.1"),
+        (f'{block} tensor "TosaInput_1"', "INT64 needs TOSA 1.1"),
+    ]
+    assert caught.value.exit_code == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_version_is_refused(bindings: Bindings) -> None:
+    with pytest.raises(tc.TosaConvertError, match=r"found '1\.2', expected one of 1\.0, 1\.1"):
+        tc.export_tosa_func_to_flatbuffer(module(bindings, OLD), tosa_version="1.2")  # type: ignore[call-overload]
+
+
 @pytest.mark.parametrize(
     ("target", "version"), [('"1.0"', V1_0), ('"1.1.draft"', V1_1_DRAFT)], ids=["1.0", "1.1"]
 )
@@ -81,6 +114,44 @@ def test_a_target_that_the_program_does_not_fit_is_refused(torch_mlir: Bindings)
     assert version_of(tc.export_tosa_func_to_flatbuffer(made, tosa_version="1.1")) == V1_1_DRAFT
 
 
+@pytest.mark.parametrize("version", [V1_0, V1_1_DRAFT, Version(1, 0, 2, draft=True)], ids=str)
+def test_the_version_survives_mlir(version: Version, bindings: Bindings, tmp_path: Path) -> None:
+    graph = tc.load(tc.export_tosa_func_to_flatbuffer(module(bindings, OLD)))
+    graph.version = version
+    tc.save(graph, tmp_path / "m.tosa")
+    back = tc.import_tosa_func_from_flatbuffer(tmp_path / "m.tosa", context=bindings.new_context())
+    assert tc.export_tosa_func_to_flatbuffer(back) == (tmp_path / "m.tosa").read_bytes()
+
+
+def test_the_command_line_option_selects_the_version(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], torch_mlir: Bindings
+) -> None:
+    source, target = tmp_path / "m.mlir", tmp_path / "m.tosa"
+    source.write_text(NEW, encoding="utf-8")
+    assert run(verb("convert"), [str(source), "-o", str(target), "--tosa-version", "1.0"]) == 4
+    said = capsys.readouterr().err
+    assert "DIM needs TOSA 1.1; 1.0.0 does not have it [version-too-low]" in said
+    assert not target.exists()
+    assert run(verb("convert"), [str(source), "-o", str(target)]) == 0
+    again = tmp_path / "again.tosa"
+    assert run(verb("convert"), [str(target), "-o", str(again), "--tosa-version", "1.0"]) == 4
+    assert not again.exists()
+
+
+def test_a_flatbuffer_keeps_its_version_even_if_it_needs_a_newer_one(
+    tmp_path: Path, torch_mlir: Bindings
+) -> None:
+    """Other writers stamp 1.0 on programs that need more; such files are still converted."""
+    graph = tc.load(tc.export_tosa_func_to_flatbuffer(module(torch_mlir, NEW)))
+    graph.version = V1_0
+    source, target = tmp_path / "m.tosa", tmp_path / "m.json"
+    tc.save(graph, source)
+    assert run(verb("convert"), [str(source), "-o", str(target)]) == 0
+    assert tc.load(target).version == V1_0
+    with pytest.raises(tc.TosaConvertError):
+        api.stamp(tc.load(source), "1.0")
+
+
 # -- reading ------------------------------------------------------------------------------------
 
 
@@ -96,6 +167,45 @@ def stamped(example: Path, torch_mlir: Bindings) -> Any:
         return buffer.getvalue()
 
     return make
+
+
+@pytest.mark.parametrize("form", ["tosa", "json"])
+@pytest.mark.parametrize(
+    "version",
+    [V1_0, Version(1, 0, 7), Version(1, 0, 2, True), V1_1_DRAFT, Version(1, 1, 3, True)],
+    ids=str,
+)
+def test_older_1_x_files_are_read_and_keep_their_version(
+    form: str, version: Version, stamped: Any, example: Path
+) -> None:
+    graph = tc.load(stamped(form, version))
+    assert graph.version == version
+    assert tc.compare(tc.load(example), graph, locations=True) is None
+
+
+@pytest.mark.parametrize("form", ["tosa", "json"])
+@pytest.mark.parametrize(
+    "version",
+    [
+        Version(0, 60, 0), Version(0, 90, 0), Version(0, 100, 0), Version(1, 1, 0),
+        Version(1, 2, 0, True), Version(1, 2, 0), Version(2, 0, 0), Version(2, 0, 0, True),
+        Version(-1, -1, -1, True),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_other_versions_are_refused_with_their_number(
+    form: str, version: Version, stamped: Any
+) -> None:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.load(stamped(form, version))
+    (finding,) = caught.value.findings
+    assert finding.code == "unsupported-version"
+    said = "states no version of TOSA" if version.major < 0 else f"is TOSA {version}"
+    assert finding.message == (
+        f"the file {said}; readable versions are 1.0.0, 1.0.0 draft, 1.1.0 draft"
+    )
+    assert finding.hint
+    assert caught.value.exit_code == 4
 
 
 @pytest.mark.parametrize("form", ["tosa", "json"])

@@ -66,6 +66,17 @@ def graph_of(whole: Whole, folder: Path) -> tc.Graph:
     return joined(whole, folder, ReadOptions(copy=True), "executorch")
 
 
+def test_parts_are_connected_in_the_order_of_the_whole(tmp_path: Path) -> None:
+    graph = graph_of(whole_of(tmp_path), tmp_path)
+    assert tc.validate(graph) == []
+    assert graph.main.inputs == ["a", "b"]
+    pytest.importorskip("tosa_tools_cli")
+    a, b = np.full(SHAPE, -5, np.float32), np.full(SHAPE, 2, np.float32)
+    found = tc.run(graph, {"a": a, "b": b}).outputs
+    results = [found[name] for name in graph.main.outputs]
+    np.testing.assert_array_equal(results, [np.full(SHAPE, 3), np.full(SHAPE, 4)])
+
+
 def test_a_part_of_another_form_is_refused(tmp_path: Path) -> None:
     whole = whole_of(tmp_path)
     whole.parts[1].inputs.append("a")
@@ -84,6 +95,14 @@ def test_a_type_that_tosa_does_not_have_is_refused(tmp_path: Path) -> None:
     whole = whole_of(tmp_path)
     whole.values[0].dtype = "complex64"
     with pytest.raises(tc.TosaConvertError, match="complex64, which TOSA does not have"):
+        graph_of(whole, tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["part0.tosa", "part1.tosa"])
+def test_a_damaged_part_is_an_error(tmp_path: Path, missing: str) -> None:
+    whole = whole_of(tmp_path)
+    (tmp_path / missing).write_bytes(b"not a program \0")
+    with pytest.raises(tc.TosaConvertError):
         graph_of(whole, tmp_path)
 
 

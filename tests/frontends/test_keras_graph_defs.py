@@ -36,3 +36,12 @@ def test_a_graph_def_computes_what_tensorflow_computed(tmp_path: Path) -> None:
         (tmp_path / "m.pb").write_bytes(other.as_graph_def().SerializeToString())
     with pytest.raises(TosaConvertError, match="not frozen"):
         tc.frontends.from_file(tmp_path / "m.pb")
+
+
+def test_torch_script_is_refused_by_name() -> None:
+    """torch 2.13 wrote the file: torch.jit.save of a traced ReLU."""
+    with pytest.raises(
+        TosaConvertError, match=r"a TorchScript program of torch\.jit\.save"
+    ) as caught:
+        tc.load(Path(__file__).with_name("scripted.pt"))
+    assert "convert FILE.py:FUNCTION; or a .pt2 file of torch.export.save" in str(caught.value)

@@ -2,24 +2,61 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import logging
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import tosa_convert as tc
+from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.lower_model import write_factory
+from tosa_convert.frontends.lower_model import FrontendOptions, lowered, write_factory
 from tosa_convert.frontends.named import from_hf
 from tosa_convert.frontends.named.wanted import Wanted, imports_of
 from tosa_convert.frontends.process.python_file import assumed, call_factory
-from tosa_convert.frontends.table import on_route, recognize
+from tosa_convert.frontends.table import FRONTENDS, LIBRARIES, Recognised, on_route, recognize
+
+TINY_BERT = {
+    "model_type": "bert",
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "vocab_size": 50,
+    "max_position_embeddings": 32,
+    "architectures": ["BertForMaskedLM"],
+}
+
+
+def needs(*packages: str) -> list[pytest.MarkDecorator]:
+    absent = [name for name in packages if importlib.util.find_spec(name) is None]
+    skip = pytest.mark.skipif(bool(absent), reason=f"{', '.join(absent)} is not installed")
+    return [skip, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 def code_of(name: str, **options: object) -> tuple[str, str]:
     with pytest.raises(TosaConvertError) as caught:
         tc.frontends.from_file(name, random_weights=True, **options)  # type: ignore[arg-type]
     return caught.value.code, str(caught.value)
+
+
+@pytest.mark.parametrize("library", list(LIBRARIES))
+def test_a_name_is_that_of_a_model_of_its_library(library: str) -> None:
+    found = recognize(f"{library}:some/model:task")
+    row = FRONTENDS[LIBRARIES[library]]
+    assert found == Recognised(
+        row.name, "some/model:task", f"{library}:some/model:task", "", library
+    )
+
+
+@pytest.mark.parametrize("name", ["other:resnet18", "c:/timm", "timm"])
+def test_another_text_names_no_model(name: str) -> None:
+    assert recognize(name) is None
 
 
 @pytest.mark.parametrize(
@@ -30,6 +67,14 @@ def test_a_library_that_is_misspelt_is_named(name: str, meant: str) -> None:
     with pytest.raises(TosaConvertError, match=f"did you mean {meant}") as caught:
         recognize(name)
     assert caught.value.code == "unrecognised-input"
+
+
+def test_a_file_of_the_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "timm:resnet18").write_bytes(b"\x1c\0\0\0TFL3".ljust(64, b"\0"))
+    found = recognize("timm:resnet18")
+    assert found is not None
+    assert (found.frontend, found.library) == ("tflite", "")
 
 
 def test_random_weights_are_for_names_only(empty_model: Path) -> None:
@@ -96,6 +141,101 @@ def test_a_download_that_fails_names_random_weights() -> None:
     ):
         raise OSError("no\nnetwork")
     assert "--random-weights" in caught.value.findings[0].hint
+
+
+class TestTimm:
+    pytestmark = needs("timm")
+
+    def test_a_model_converts_and_agrees(self, tmp_path: Path) -> None:
+        words = "timm:test_resnet.r160_in1k -o m.tosa --random-weights --check --input-shape x=1x3x32x32"
+        with CliRunner().isolated_filesystem(tmp_path):
+            result = CliRunner().invoke(verb("convert"), words.split())
+        assert result.exit_code == 0, result.output
+        assert "ok   " in result.output
+
+    def test_what_is_assumed_is_said(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.WARNING)
+        options = FrontendOptions(random_weights=True)
+        model = Recognised("timm", "test_efficientnet", "timm:test_efficientnet", "", "timm")
+        with lowered(model, options) as found:
+            assert found.graph.main.tensors["x"].shape == (1, 3, 160, 160)
+        assert "timm:test_efficientnet: the input x is 1x3x160x160" in caplog.text
+        assert "its weights are random, of the seed 0" in caplog.text
+
+    def test_an_unknown_name_is_refused_with_the_nearest(self) -> None:
+        code, text = code_of("timm:resnet118")
+        assert (code, "did you mean resnet18?" in text) == ("frontend-failed", True)
+
+    def test_an_unknown_input_is_refused(self) -> None:
+        code, text = code_of("timm:test_vit", input_shapes={"image": (1, 3, 32, 32)})
+        assert (code, "inputs: x; sizes: batch" in text) == ("unknown-argument", True)
+
+
+class TestTorchvision:
+    pytestmark = needs("torchvision")
+
+    def test_a_model_takes_the_sizes_that_are_asked_for(self) -> None:
+        graph = tc.frontends.from_file(
+            "torchvision:squeezenet1_1", random_weights=True, input_shapes={"x": (2, 3, 32, 32)}
+        )
+        assert graph.main.tensors["x"].shape == (2, 3, 32, 32)
+
+    def test_an_unknown_name_is_refused_with_the_nearest(self) -> None:
+        assert "did you mean squeezenet1_1?" in code_of("torchvision:squeezenet11")[1]
+
+
+class TestTransformers:
+    pytestmark = needs("transformers")
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        folder = tmp_path / "bert"
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(TINY_BERT), encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        return folder
+
+    def test_a_folder_is_found_where_the_user_works(self, folder: Path) -> None:
+        graph = tc.frontends.from_file(
+            "hf:./bert", random_weights=True, narrow=("i64", "f64"), input_shapes={"sequence": (8,)}
+        )
+        assert graph.main.inputs == ["input_ids", "attention_mask"]
+        assert graph.main.tensors["input_ids"].shape == (1, 8)
+        assert graph.main.outputs == ["logits"]
+
+    def test_a_task_that_the_type_does_not_have_is_refused(self, folder: Path) -> None:
+        code, text = code_of("hf:./bert:image-classification")
+        assert (code, "no AutoModelForImageClassification" in text) == ("frontend-failed", True)
+
+    def test_an_unknown_task_or_type_is_refused_with_the_nearest(self, folder: Path) -> None:
+        assert "did you mean fill-mask?" in code_of("hf:./bert:fill-masks")[1]
+        assert "did you mean bert?" in code_of("hf:bertt")[1]
+
+    def test_nothing_is_downloaded_for_random_weights(self, folder: Path) -> None:
+        code, text = code_of("hf:some-org/some-model")
+        assert (code, "downloads nothing" in text) == ("frontend-failed", True)
+
+
+class TestKeras:
+    pytestmark = needs("keras", "tensorflow", "tosa_converter_for_tflite")
+
+    def test_an_application_takes_the_sizes_that_are_asked_for(self) -> None:
+        graph = tc.frontends.from_file(
+            "keras:MobileNet", random_weights=True, input_shapes={"image": (1, 32, 32, 3)}
+        )
+        assert graph.main.tensors[graph.main.inputs[0]].shape == (1, 32, 32, 3)
+
+    def test_no_random_weight_hides_an_operator(self) -> None:
+        """Zeros, ones and small weights would make all scores equal, whatever the image."""
+        from tosa_convert.frontends.named.from_keras import make_model
+
+        model = make_model(Wanted("keras", "MobileNet", {"image": (1, 32, 32, 3)}, True))
+        assert all(np.ptp(weight) > 0 for weight in map(np.asarray, model.weights))
+        image = np.random.default_rng(0).standard_normal((1, 32, 32, 3)).astype(np.float32)
+        assert np.ptp(np.asarray(model(image))) > 1e-4
+
+    def test_an_unknown_name_is_refused_with_the_nearest(self) -> None:
+        assert "did you mean MobileNet?" in code_of("keras:MobilNet")[1]
 
 
 def test_a_library_that_does_not_fit_torch_is_refused() -> None:

@@ -232,6 +232,19 @@ def test_damaged_files_of_other_tools_are_refused_or_described(name: str) -> Non
     assert refused > 30
 
 
+@pytest.mark.parametrize("name", ["m.tflite", "m.onnx"])
+def test_a_damaged_model_is_named(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    data = Path(name).read_bytes()
+    seen = set()
+    for size in range(24, len(data), 7):
+        Path(name).write_bytes(data[:size])
+        code, _, err = shown(capsys, name)
+        assert code in (0, 1, 2, 3)
+        assert name in err or not code
+        seen.add(bool(code))
+    assert True in seen
+
+
 @pytest.mark.parametrize(
     "field", [onnx_files.part(1, b""), onnx_files.part(2, b"\x0a\x02\x0a\x00")]
 )

@@ -6,7 +6,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -58,6 +58,19 @@ def pair(builder: MakeBuilder, tmp_path: Path) -> tuple[Graph, Path]:
     return network(builder, 40), path
 
 
+def test_the_altered_operator_is_named_with_its_location(pair: tuple[Graph, Path]) -> None:
+    graph, other = pair
+    result = bisect(graph, OtherModel(str(other), 60), {"x": X})
+    assert not result.ok
+    assert result.first is not None
+    ((_, path, location, text),) = result.first.operators
+    assert (path, location) == ("operator #24 REVERSE", 'loc("t23")')
+    assert '"t22" INT32[2, 3, 4]' in text
+    assert result.outputs is not None
+    assert [tensor.name for tensor in result.outputs.failures] == ["t39"]
+    assert result.first.kind == "by-itself"
+
+
 @pytest.mark.slow
 def test_the_batch_size_does_not_change_the_answer(pair: tuple[Graph, Path]) -> None:
     graph, other = pair
@@ -66,6 +79,14 @@ def test_the_batch_size_does_not_change_the_answer(pair: tuple[Graph, Path]) -> 
         assert result.first is not None
         assert result.first.operators[0][2] == 'loc("t23")'
         assert result.largest_batch <= max(limit, 96)
+
+
+def test_two_equal_models_have_no_divergence(builder: MakeBuilder, tmp_path: Path) -> None:
+    graph = network(builder, 10)
+    tc.save(graph, tmp_path / "same.tosa")
+    result = bisect(graph, OtherModel(str(tmp_path / "same.tosa"), 60), {"x": X})
+    assert result.ok
+    assert (result.compared, result.first) == (10, None)
 
 
 def test_the_case_fails_by_itself_and_passes_when_it_is_fixed(
@@ -86,6 +107,24 @@ def test_the_case_fails_by_itself_and_passes_when_it_is_fixed(
     expected = Record("e", load_npz(tmp_path / "case" / "expected.npz"))
     assert check(case, expected, inputs).ok
     assert json.loads((tmp_path / "case" / "case.json").read_text())["operators"]
+
+
+def test_recorded_results_name_the_operator_whose_inputs_agree_and_whose_output_differs(
+    pair: tuple[Graph, Path],
+) -> None:
+    graph, other = pair
+    wrong = as_graph(other)
+    left = {i.name: i.arrays[i.name] for i in iterate_tensors(wrong, {"x": X})}
+    result = bisect(graph, Record("left", left), {"x": X})
+    assert result.first is not None
+    assert [row[1] for row in result.first.operators] == ["operator #24 REVERSE"]
+    # Without the tensors around it, all operators between the recorded tensors are reported.
+    for name in ("t22", "t21", "t23"):
+        del left[name]
+    result = bisect(graph, Record("left", left), {"x": X})
+    assert result.first is not None
+    assert [row[0] for row in result.first.operators] == [22, 23, 24, 25]
+    assert not result.notes
 
 
 def test_recorded_outputs_alone_are_judged_with_a_hint(pair: tuple[Graph, Path]) -> None:
@@ -189,6 +228,21 @@ def test_unnamed_steps_are_recognised_by_type_shape_order_and_value(chain: Graph
     steps = [golden["a"], golden["c"] + 1, np.zeros((2, 2), np.int32)]
     found = align(chain, golden.items(), [partial(np.asarray, step) for step in steps])
     assert found == {"a": 0, "c": 1}
+
+
+def test_floating_point_is_judged_by_the_operators_rule(builder: MakeBuilder) -> None:
+    b = builder()
+    b.input("x", "FP32", (64,))
+    b.op("EXP", ["x"], "e", "FP32", (64,))
+    graph = b.graph("e")
+    x = np.linspace(-3, 3, 64, dtype=np.float32)
+    near = Record("near", {"e": np.exp(x)})
+    result = check(graph, near, {"x": x})
+    assert result.ok
+    assert result.tensors[0].rule == "abs-error"
+    far = Record("far", {"e": np.exp(x) * np.float32(1 + 1e-5)})
+    assert not check(graph, far, {"x": x}).ok
+    assert check(graph, far, {"x": x}, tolerances=Tolerances((), (("e", 1e-4),))).ok
 
 
 def _failing(builder: MakeBuilder, tmp_path: Path, monkeypatch: Any) -> tuple[Graph, str]:
@@ -296,6 +350,31 @@ def test_a_command_that_does_not_end_is_killed_with_its_children(
     assert time.monotonic() - start < 10
     time.sleep(max(0.0, 1.2 - (time.monotonic() - start)))
     assert not marker.exists()
+
+
+def test_operators_are_given_golden_operands_and_other_tensors_are_ignored(
+    pair: tuple[Graph, Path],
+) -> None:
+    graph, other = pair
+
+    class Spy(OtherModel):
+        asked: ClassVar[list[tuple[list[str], list[str]]]] = []
+
+        def compute(self, graph: Any, names: Any, inputs: Any, cuts: Any, folder: Any) -> Any:
+            found = super().compute(graph, names, inputs, cuts, folder)
+            self.asked.append((names, cuts))
+            return {**found, "x": -found[names[-1]]}  # not asked for: it must not become the input
+
+    result = bisect(graph, Spy(str(other), 60), {"x": X}, batch_bytes=96 * 4)
+    assert result.first is not None
+    assert result.first.operators[0][2] == 'loc("t23")'
+    assert Spy.asked[:5] == [
+        (["t39"], []),
+        (["t0", "t2"], ["t1"]),
+        (["t1", "t3"], ["t0", "t2"]),
+        (["t4", "t6"], ["t3", "t5"]),
+        (["t5", "t7"], ["t4", "t6"]),
+    ]
 
 
 def test_a_search_in_a_graph_without_operators_compares_nothing(

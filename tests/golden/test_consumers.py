@@ -23,6 +23,41 @@ BACKEND = ProgramCommand(["x"], Machine(sys.executable, 60.0))
 FINDINGS = Path(__file__).parents[2] / "findings"
 
 
+def test_an_assertion_is_no_refusal() -> None:
+    command = ProgramCommand(["x"], Machine(sys.executable, 1.0), refusal="error: ")
+    assert command.is_refusal("m.mlir:1:1: error: no")
+    assert not command.is_refusal("m.mlir:1:1: error: no\nx: Assertion `a' failed.")
+
+
+@pytest.mark.parametrize(
+    ("said", "is_refusal"),
+    [
+        ("Validation error: 8K is exceeded", True),
+        ("RuntimeError: Compilation failed: TOSA builder error: Failed to create ERF", True),
+        ("RuntimeError: Compilation failed: TOSA FB Reader error: type", True),
+        ("RuntimeError: Compilation failed: out of range", False),
+    ],
+)
+def test_vela_refuses_what_it_does_not_read(said: str, is_refusal: bool) -> None:
+    machine = Machine(sys.executable, 1.0)
+    command = ProgramCommand(["x"], machine, refusal=ADAPTERS["vela:ethos-u55"].refusal)
+    assert command.is_refusal(said) == is_refusal
+
+
+@pytest.mark.parametrize(
+    ("said", "is_refusal"),
+    [
+        ("ERROR: cannot retrieve the zero points from op\nFailed to compile network", True),
+        ("ERROR: number of built mlir::Value is not matching\nFailed to compile network", False),
+    ],
+)
+@pytest.mark.parametrize("name", ["model-converter", "tosa-opt:deserialize"])
+def test_zero_points_that_are_inputs_may_be_refused(said: str, is_refusal: bool, name: str) -> None:
+    machine = Machine(sys.executable, 1.0)
+    command = ProgramCommand(["x"], machine, refusal=ADAPTERS[name].refusal)
+    assert command.is_refusal(said) == is_refusal
+
+
 def test_a_consumer_may_join_equal_operators_and_drop_unused_inputs() -> None:
     part, other, spoilt = Builder("main"), Builder("main"), Builder("main")
     part.input("unused", "INT8", (3,))
@@ -74,6 +109,37 @@ def test_a_consumer_may_leave_out_inputs_of_folded_operators() -> None:
         "x": np.array([1, 2], np.int8),
     }
     assert results_of(part.graph(), other.graph(), inputs, BACKEND)["y"].tolist() == [2, 1]
+
+
+def test_a_consumer_may_leave_out_inputs_if_only_others_fit() -> None:
+    """PAD and SLICE of all that was there need no element for the border."""
+    part, other = Builder("main"), Builder("main")
+    x, border = part.input("x", "INT8", (2, 3)), part.input("border", "INT8", (1,))
+    whole = part.slice(part.pad(x, [0, 0, 1, 0], border), (0, 1), (2, 3))
+    part.output(part.reverse(whole, axis=0), name="y")
+    other.output(other.reverse(other.input("x", "INT8", (2, 3)), axis=0), name="y")
+    inputs: dict[str, Array] = {
+        "x": np.array([[1, 2, 3], [4, 5, 6]], np.int8),
+        "border": np.zeros(1, np.int8),
+    }
+    found = results_of(part.graph(), other.graph(), inputs, BACKEND)
+    assert found["y"].tolist() == [[4, 5, 6], [1, 2, 3]]
+
+
+def test_inputs_of_model_converter_are_in_the_order_of_their_numbers() -> None:
+    part, other = Builder("main"), Builder("main")
+    x, y = part.input("x", "INT8", (2,)), part.input("y", "INT16", (2,))
+    part.output(part.abs(part.cast(y, dtype="INT32")), name="b")
+    part.output(part.reverse(x, axis=0), name="a")
+    y, x = other.input("input_1", "INT16", (2,)), other.input("input_0", "INT8", (2,))
+    other.output(other.abs(other.cast(y, dtype="INT32")), name="b")
+    other.output(other.reverse(x, axis=0), name="a")
+    inputs: dict[str, Array] = {
+        "x": np.array([1, 2], np.int8),
+        "y": np.array([3, -4], np.int16),
+    }
+    found = results_of(part.graph(), other.graph(), inputs, BACKEND)
+    assert (found["a"].tolist(), found["b"].tolist()) == ([2, 1], [3, 4])
 
 
 @pytest.mark.parametrize("has_scales", [False, True])

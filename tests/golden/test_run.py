@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -18,8 +19,8 @@ from tosa_convert import api, golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import Slot, coerce, load_npy, save_npy
 from tosa_convert.golden.running import reference_model_process
-from tosa_convert.golden.running.intermediates import iterate_tensors
-from tosa_convert.golden.running.programs import draw
+from tosa_convert.golden.running.intermediates import iterate_tensors, save_to_folder
+from tosa_convert.golden.running.programs import draw, input_slots, random_inputs
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Graph, Operator, dtype, operator
 from tosa_convert.graph.constant import constant_of
@@ -35,6 +36,27 @@ def fails(code: str, call: Callable[[], object]) -> TosaConvertError:
     return caught.value
 
 
+@pytest.mark.usefixtures("refmodel")
+def test_outputs_come_back_by_name_in_their_own_type(chain: Graph) -> None:
+    result = golden.run(chain, {"x": X})
+    assert list(result.outputs) == ["c"]
+    assert result.outputs["c"].dtype == np.int32
+    assert result.outputs["c"].tolist() == (abs(X) + 1 - X).tolist()
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_file_and_its_graph_give_the_same_outputs(chain: Graph, tmp_path: Path) -> None:
+    tc.save(chain, tmp_path / "m.tosa")
+    result = golden.run(tmp_path / "m.tosa", {"x": X})
+    assert result.outputs["c"].tolist() == [1, 9, 1, 1]
+    assert golden.run((tmp_path / "m.tosa").read_bytes(), {"x": X}).outputs["c"].tolist() == [
+        1,
+        9,
+        1,
+        1,
+    ]
+
+
 def test_every_wrong_input_is_reported_before_anything_runs(
     chain: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,6 +70,12 @@ def test_every_wrong_input_is_reported_before_anything_runs(
     assert "found shape [3], expected [4]" in str(wrong_shape)
     lossy = fails("input-mismatch", lambda: golden.run(chain, {"x": [1.5, 2, 3, 4]}))
     assert "cannot hold" in str(lossy)
+
+
+def test_a_dynamic_shape_is_refused_by_name(chain: Graph) -> None:
+    chain.main.tensors["x"].shape = (-1,)
+    error = fails("unsupported-shape", lambda: golden.run(chain, {"x": X}))
+    assert 'input "x"' in str(error)
 
 
 @pytest.mark.usefixtures("refmodel")
@@ -166,6 +194,42 @@ def test_the_child_has_its_own_session_and_no_debugger(
     assert token is None
 
 
+def test_a_missing_model_is_an_error_with_the_remedy(
+    chain: Graph, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(reference_model_process.ENVIRONMENT, str(tmp_path / "nothing"))
+    error = fails("missing-refmodel", lambda: golden.run(chain, {"x": X}))
+    assert "nothing" in str(error)
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+def test_every_element_type_survives_the_models_files(row: DType, builder: MakeBuilder) -> None:
+    b = builder()
+    generator = np.random.default_rng(7)
+    b.input("x", row.name, (3, 32))
+    given = {"x": draw(generator, row, (3, 32))}
+    result = golden.run(b.graph("x"), given).outputs["x"]
+    assert result.dtype == row.numpy
+    assert result.tobytes() == given["x"].tobytes()
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_block_scaled_tensor_is_two_arrays(builder: MakeBuilder) -> None:
+    from tosa_convert.graph import BlockScale
+    from tosa_convert.graph.dtypes import BlockShape
+
+    b = builder()
+    scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32)
+    b.block.inputs.append(b.tensor("x", "FP6E2M3", (2, 64), scale=scale))
+    given = random_inputs(b.graph("x"), input_slots(b.graph("x")), 3)
+    assert {k: v.shape for k, v in given.items()} == {"x": (2, 64), "x/scale": (2, 2)}
+    result = golden.run(b.graph("x"), given)
+    assert {k: v.tobytes() for k, v in result.outputs.items()} == {
+        k: v.tobytes() for k, v in given.items()
+    }
+
+
 @pytest.mark.parametrize("row", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (5, 32)])
 def test_an_npy_reads_back_bit_for_bit(row: DType, shape: tuple[int, ...], tmp_path: Path) -> None:
@@ -236,6 +300,58 @@ def test_a_program_with_variables_runs_whatever_its_main_block_is_called(
 
 
 @pytest.mark.usefixtures("refmodel")
+def test_precise_and_bounds_give_doubles(builder: MakeBuilder) -> None:
+    b = builder()
+    b.input("x", "FP16", (1, 2, 3))
+    b.op("REDUCE_SUM", ["x"], "s", "FP16", (1, 2, 1), axis=2)
+    x = np.array([[[1, -2, 3], [0.1, 0.2, 0.3]]], np.float16)
+    graph = b.graph("s")
+    assert golden.run(graph, {"x": x}).outputs["s"].dtype == np.float16
+    result = golden.run(graph, {"x": x}, RunOptions(bounds=True))
+    exact = x.astype(np.float64)
+    assert result.outputs["s"].dtype == np.float64
+    assert np.array_equal(result.outputs["s"], exact.sum(2, keepdims=True))
+    assert np.array_equal(result.bounds["s"], abs(exact).sum(2, keepdims=True))
+
+
+def test_random_inputs_depend_on_seed_and_name_only(builder: MakeBuilder) -> None:
+    b = builder()
+    b.input("x", "FP32", (8,))
+    one = random_inputs(b.graph("x"), input_slots(b.graph("x")), 5)["x"]
+    b.input("w", "INT8", (4,))
+    b.block.inputs.reverse()
+    both = random_inputs(b.graph("x"), input_slots(b.graph("x")), 5)
+    assert both["x"].tobytes() == one.tobytes()
+    other = random_inputs(b.graph("x"), input_slots(b.graph("x")), 6)["x"]
+    assert other.tobytes() != one.tobytes()
+
+
+def test_random_indices_stay_within_what_they_index(builder: MakeBuilder) -> None:
+    b = builder()
+    b.input("v", "FP32", (1, 3, 2))
+    b.input("i", "INT32", (1, 500))
+    b.op("GATHER", ["v", "i"], "g", "FP32", (1, 500, 2))
+    graph = b.graph("g")
+    indices = random_inputs(graph, input_slots(graph), 1)["i"]
+    assert (indices.min(), indices.max()) == (0, 2)
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_intermediates_come_with_operator_and_location(chain: Graph) -> None:
+    result = golden.run(chain, {"x": X}, intermediates="*")
+    assert {k: v.tolist() for k, v in result.intermediates.items()} == {
+        "a": [3, 4, 0, 7],
+        "b": [4, 5, 1, 8],
+        "c": [1, 9, 1, 1],
+    }
+    items = list(iterate_tensors(chain, {"x": X}, ["b"]))
+    assert [(i.name, i.operator, i.location) for i in items] == [
+        ("b", "operator #2 ADD", 'loc("b")')
+    ]
+    fails("undefined-name", lambda: list(iterate_tensors(chain, {"x": X}, ["nothing*"])))
+
+
+@pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("batch_bytes", [1, 16, 33, 1 << 20])
 def test_the_batch_size_changes_no_value(chain: Graph, batch_bytes: int) -> None:
     values = {
@@ -243,6 +359,43 @@ def test_the_batch_size_changes_no_value(chain: Graph, batch_bytes: int) -> None
         for i in iterate_tensors(chain, {"x": X}, batch_bytes=batch_bytes)
     }
     assert values == {"a": [3, 4, 0, 7], "b": [4, 5, 1, 8], "c": [1, 9, 1, 1]}
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_batch_starts_from_the_previous_one_and_its_files_are_removed(
+    chain: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tosa_convert.golden.running import intermediates, run_graph
+
+    seen: list[tuple[list[str], list[str]]] = []
+    real = run_graph.execute
+
+    def spy(graph: Any, folder: Any, *given: Any, **more: Any) -> Any:
+        kinds = [op.spec.name for op in graph.main.operators]
+        seen.append((kinds, graph.main.inputs))
+        assert len(list(folder.glob("t*.npy"))) <= 2
+        return real(graph, folder, *given, **more)
+
+    monkeypatch.setattr(intermediates, "execute", spy)
+    assert len(list(iterate_tensors(chain, {"x": X}, batch_bytes=1))) == 3
+    assert seen == [(["ABS"], ["x"]), (["CONST", "ADD"], ["a"]), (["SUB"], ["x", "b"])]
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_folder_of_intermediates_has_safe_unique_names(
+    builder: MakeBuilder, tmp_path: Path
+) -> None:
+    b = builder()
+    b.input("x", "INT32", (1,))
+    b.op("ABS", ["x"], "../a", "INT32", (1,))
+    b.op("ABS", ["../a"], "_/a", "INT32", (1,))
+    rows = save_to_folder(
+        iterate_tensors(b.graph("_/a"), {"x": np.array([-1], np.int32)}), tmp_path / "d"
+    )
+    files = [str(row["file"]) for row in rows]
+    assert len(set(files)) == 2
+    assert all(np.load(tmp_path / "d" / f).tolist() == [1] for f in files)
+    assert [row["name"] for row in rows] == ["../a", "_/a"]
 
 
 @pytest.mark.usefixtures("refmodel")
@@ -265,6 +418,19 @@ def test_an_operator_that_the_model_refuses_without_a_name_is_found(
 
 
 @pytest.mark.usefixtures("refmodel")
+def test_a_refused_file_is_not_touched(builder: MakeBuilder, tmp_path: Path) -> None:
+    b = builder()
+    b.input("x", "FP32", (2, 3))
+    b.input("y", "FP32", (2, 2))
+    b.op("ADD", ["x", "y"], "z", "FP32", (2, 3))
+    tc.save(b.graph("z"), tmp_path / "m.tosa", validate=False)
+    before = (tmp_path / "m.tosa").read_bytes()
+    inputs = {"x": np.ones((2, 3), np.float32), "y": np.ones((2, 2), np.float32)}
+    fails("refmodel-refused", lambda: golden.run(tmp_path / "m.tosa", inputs))
+    assert (tmp_path / "m.tosa").read_bytes() == before
+
+
+@pytest.mark.usefixtures("refmodel")
 def test_a_variable_that_nothing_uses_does_not_prevent_a_run(
     builder: MakeBuilder, tmp_path: Path
 ) -> None:
@@ -279,6 +445,20 @@ def test_a_variable_that_nothing_uses_does_not_prevent_a_run(
         result = golden.run(program, {"x": np.array([-1, 2], np.int32)})
         assert result.outputs["y"].tolist() == [1, 2]
         assert result.variables["state"].tolist() == [10, 20]
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_exponents_of_shapes_run_without_a_level(builder: MakeBuilder) -> None:
+    from tosa_convert.graph import ShapeValue
+
+    b = builder()
+    b.input("x", "INT32", (8,))
+    b.shape("s", [1, 2])
+    b.block.shapes["t"] = ShapeValue("t", 2)
+    b.block.operators.append(Operator(operator("EXP2_SHAPE"), ("s",), ("t",)))
+    b.op("RESHAPE", ["x", "t"], "y", "INT32", (2, 4))
+    x = np.arange(8, dtype=np.int32)
+    assert golden.run(b.graph("y"), {"x": x}).outputs["y"].shape == (2, 4)
 
 
 @pytest.mark.usefixtures("refmodel")
@@ -301,3 +481,16 @@ def test_a_file_that_is_not_an_archive_is_a_file_error(tmp_path: Path) -> None:
     for name in ("a.npz", "text.npz", "missing.npz"):
         fails("file-error", partial(load_npz, tmp_path / name))
         fails("file-error", partial(open_npz, tmp_path / name))
+
+
+def test_random_indices_fit_the_rows_behind_a_cast(builder: MakeBuilder) -> None:
+    b = builder()
+    x = b.input("x", "INT64", (1, 64))
+    cast = b.op("CAST", [x], "cast", "INT32", (1, 64))
+    shape = b.shape("shape", [4, 16])
+    moved = b.op("RESHAPE", [cast, shape], "moved", "INT32", (4, 16))
+    b.const("values", "FP32", np.zeros((4, 7, 3)))
+    graph = b.graph(b.op("GATHER", ["values", moved], "y", "FP32", (4, 16, 3)))
+    found = random_inputs(graph, input_slots(graph), 0)["x"]
+    assert found.min() == 0
+    assert found.max() == 6

@@ -153,6 +153,13 @@ def official(root: Path, converted_differs: bool, monkeypatch: pytest.MonkeyPatc
     return run_case(str(root), "case")
 
 
+def test_the_official_form_is_compared_byte_for_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = official(tmp_path, False, monkeypatch)
+    assert (answer.status, answer.message) == ("pass", "")
+
+
 def test_different_outputs_of_the_converted_file_are_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from tosa_convert.builder import Builder
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
+from tosa_convert.golden.running import reference_model_process
 from tosa_convert.qualify.suite.journal import Answer
 from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
 from tosa_convert.qualify.suite.report import Expected, changes, read_expected, verdict
@@ -100,6 +101,22 @@ def test_a_backend_that_is_killed_runs_again_once(times: int, status: str, tmp_p
     assert ("SIGKILL" in answer.message) == (status == "crashed")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+def test_a_reference_model_that_is_killed_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_case(tmp_path / "case", unary("ABS"), X)
+    program, mark = tmp_path / "model", tmp_path / "mark"
+    program.write_text(
+        f"#!/bin/sh\n[ -e {mark} ] || {{ touch {mark}; kill -9 $$; }}\n"
+        f'exec {reference_model_process.locate()} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv(reference_model_process.ENVIRONMENT, str(program))
+    answer = one(tmp_path, backend(tmp_path, "return {'y': np.abs(inputs['x'])}"))
+    assert (answer.status, mark.exists()) == ("pass", True), answer.message
+
+
 @pytest.mark.slow
 def test_the_kept_inputs_are_reduced_to_those_that_show_the_error(tmp_path: Path) -> None:
     write_case(tmp_path / "case", unary("ABS"), X)
@@ -121,6 +138,14 @@ def test_a_saved_case_is_judged_as_by_check(sign: str, status: str, tmp_path: Pa
     assert ("3 of 4 elements differ" in answer.message) == (status == "wrong")
     assert one(tmp_path, against, claims=frozenset({"PRO-FP"})).status == "not-run"
     assert one(tmp_path, backend(tmp_path, "raise NotImplementedError")).status == "refused"
+
+
+def test_a_command_gets_the_file_as_it_is_and_refuses_with_exit_code_77(tmp_path: Path) -> None:
+    write_case(tmp_path / "case", unary("ABS"), X)
+    path = tmp_path / "case" / "test.tosa"
+    against = f"sh -c 'cmp -s {{model}} {path} && echo no ABS here >&2 && exit 77'"
+    answer = one(tmp_path, against)
+    assert (answer.status, "no ABS here" in answer.message) == ("refused", True)
 
 
 @pytest.mark.parametrize("name", ["y.npy", "ref-y.npy"])
@@ -335,6 +360,23 @@ def test_the_junit_report_has_failures_and_skips(two_wrong: tuple[Path, list[str
     assert suite is not None
     counts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
     assert counts == {"tests": "4", "failures": "2", "errors": "0", "skipped": "1"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--keep", "k"],
+        ["--html", "h"],
+        ["--reduce", "--keep", "k"],
+        ["--against", "false", "--reduce"],
+        ["--profile", "PRO-INT"],
+        ["--against", "false", "--through", "mlir"],
+        ["--against", "false", "--profile", "EXT-INT16"],
+    ],
+)
+def test_options_that_do_not_apply_are_refused(arguments: list[str], tmp_path: Path) -> None:
+    make_suite(tmp_path / "cases")
+    assert run_verb([str(tmp_path / "cases"), *arguments]) == 2
 
 
 @pytest.mark.slow

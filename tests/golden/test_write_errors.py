@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import os
 import shutil
 import subprocess
 import sys
@@ -20,11 +22,12 @@ from tosa_convert import golden
 from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import OutputFolder
+from tosa_convert.golden.arrays.by_name import OutputFolder, npy_pieces
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.running.intermediates import Intermediate, save_to_folder
 from tosa_convert.graph import Graph
+from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.qualify.bisection.result import Case, Divergence
 
 X = np.array([3, -4, 0, 7], np.int32)
@@ -110,6 +113,23 @@ def test_a_folder_of_intermediates_is_complete_or_absent(tmp_path: Path) -> None
     assert at_every_call(lambda: save_to_folder(tensors(), target), after) > 8
 
 
+def test_files_that_were_there_stay_whole_when_intermediates_cannot_be_saved(
+    tmp_path: Path,
+) -> None:
+    def before() -> None:
+        (tmp_path / "mine.txt").write_text("mine")
+        np.save(tmp_path / "a.npy", X)
+
+    def after(ok: bool) -> None:
+        assert (tmp_path / "mine.txt").read_text() == "mine"
+        assert np.load(tmp_path / "a.npy").shape in ((4,), (2000,))
+        for path in tmp_path.iterdir():
+            assert path.name in {"mine.txt", "a.npy"} or ok, path
+            path.unlink()
+
+    at_every_call(lambda: save_to_folder(tensors(), tmp_path), after, before)
+
+
 @pytest.mark.slow
 def test_a_case_is_complete_or_absent(chain: Graph, tmp_path: Path) -> None:
     first = divergence(chain)
@@ -124,6 +144,20 @@ def test_a_case_is_complete_or_absent(chain: Graph, tmp_path: Path) -> None:
 
     backend = Record("left", {})
     at_every_call(lambda: golden.save_case(first, tmp_path / "case", backend), after)
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_run_whose_temporary_folder_fails_says_so_and_leaves_nothing(
+    chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    golden.run(chain, {"x": X})  # The first run makes one call more: it starts the keeper.
+    for place, name in enumerate(writing_calls(lambda: golden.run(chain, {"x": X}))):
+        if name in WRITING:
+            ended = outcome(lambda: golden.run(chain, {"x": X}), Disk("ENOSPC", place))
+            # Folders are also opened to be removed; an error at that point is not reported.
+            assert ended == "file-error" or (ended, name) == ("done", "open")
+            assert ended == "done" or files(tmp_path) == []
 
 
 @pytest.mark.slow
@@ -224,6 +258,13 @@ def test_a_reduction_that_cannot_write_leaves_no_truncated_file(
         assert not list(work.rglob("*.part"))
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_an_archive_on_a_full_device_is_a_file_error() -> None:
+    with pytest.raises(TosaConvertError, match=os.strerror(errno.ENOSPC)) as caught:
+        save_npz("/dev/full", {"x": np.zeros(1 << 20)})
+    assert caught.value.code == "file-error"
+
+
 def test_an_archive_that_cannot_be_written_stops_computing_its_arrays(tmp_path: Path) -> None:
     computed = []
 
@@ -246,6 +287,19 @@ def test_an_error_of_the_caller_removes_the_files_written_so_far(tmp_path: Path)
     with pytest.raises(ZeroDivisionError):
         work()
     assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 4), (2, 3)])
+def test_an_npy_file_has_the_bytes_that_numpy_writes(
+    row: DType, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    array = np.ones(shape, np.int8).astype(row.numpy)
+    # numpy cannot read what it writes for FP8E5M2; bytes without a type are read.
+    np.save(tmp_path / "a.npy", array.view("V1") if row.name == "FP8E5M2" else array)
+    assert b"".join(npy_pieces(array)) == (tmp_path / "a.npy").read_bytes()
+    # A transposed array is written in C order.
+    assert b"".join(npy_pieces(array.copy(order="F"))) == (tmp_path / "a.npy").read_bytes()
 
 
 def test_a_negative_seed_is_refused(chain: Graph, tmp_path: Path) -> None:

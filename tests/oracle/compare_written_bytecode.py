@@ -36,6 +36,7 @@ from tosa_convert.formats.bindings.modules import read
 from tosa_convert.formats.mlir.bytecode.format import HAS_NATIVE_PROPERTIES
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.graph import Graph
+from tosa_convert.graph.constant import in_order
 from tosa_convert.io.options import BYTECODE_VERSIONS, WriteOptions
 
 TOSA_OPT: Final = "tosa-opt"
@@ -70,7 +71,9 @@ class Outcome(NamedTuple):
 
 def written(graph: Graph, version: int, **options: Any) -> bytes:
     """Our file."""
-    return b"".join(encode_module(graph, WriteOptions(bytecode_version=version, **options)).pieces)
+    return b"".join(
+        in_order(encode_module(graph, WriteOptions(bytecode_version=version, **options)).pieces)
+    )
 
 
 class Comparison:

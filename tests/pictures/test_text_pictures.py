@@ -16,6 +16,7 @@ from unit.building import branching, example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, tosa_flatbuffer
+from tosa_convert.views.pictures.html_page import asset, escaped_json
 
 needs_layout = pytest.mark.usefixtures("_layout")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -68,6 +69,12 @@ def test_node_data_has_the_errors_by_tensor() -> None:
     assert "graphsData" not in data
 
 
+def test_json_in_the_page_cannot_end_its_element() -> None:
+    text = escaped_json({"names": list(HOSTILE)})
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == {"names": list(HOSTILE)}
+
+
 @needs_layout
 def test_the_page_is_the_same_each_time_and_names_no_path(tmp_path: Path) -> None:
     first = tc.report(network(100, scoped=True), title="t")
@@ -76,6 +83,19 @@ def test_the_page_is_the_same_each_time_and_names_no_path(tmp_path: Path) -> Non
     target = tmp_path / "r.html"
     assert run(tosa_flatbuffer, ["report", str(tmp_path / "m.tosa"), "-o", str(target)]) == 0
     assert str(tmp_path) not in target.read_text(encoding="utf-8")
+
+
+def test_scripts_never_set_markup() -> None:
+    scripts = "".join(asset(f"{path.stem}.js") for path in _scripts())
+    for way in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function("):
+        assert way not in scripts
+
+
+def _scripts() -> list[Path]:
+    import tosa_convert.views.pictures
+
+    (folder,) = tosa_convert.views.pictures.__path__
+    return sorted((Path(folder) / "viewer").glob("*.js"))
 
 
 @pytest.mark.parametrize(
@@ -98,3 +118,34 @@ def test_what_does_not_apply_is_refused(
     tc.save(example(), "m.tosa")
     assert run(tosa_flatbuffer, ["report", "m.tosa", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_without_output_the_picture_is_on_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tc.save(example(), tmp_path / "m.tosa")
+    assert run(tosa_flatbuffer, ["report", str(tmp_path / "m.tosa"), "--dot"]) == 0
+    assert capsys.readouterr().out == tc.report(example(), to="dot", title="m.tosa")
+
+
+def test_unknown_choices_and_unsound_graphs_are_refused() -> None:
+    with pytest.raises(tc.TosaConvertError, match="pdf"):
+        tc.report(example(), to="pdf")  # type: ignore[call-overload]
+    broken = example()
+    broken.main.outputs.append("missing")
+    with pytest.raises(tc.TosaConvertError, match="never defined"):
+        tc.report(broken, to="dot")
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.svg", "<svg"), ("a.DOT", "digraph"), ("a.gv", "digraph"), ("a", "<!")]
+)
+def test_the_extension_of_the_file_says_the_form(
+    name: str, start: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if start != "digraph":
+        request.getfixturevalue("_layout")
+    tc.report(example(), tmp_path / name)
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(start)
+    tc.report(example(), tmp_path / name, to="dot")
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith("digraph")

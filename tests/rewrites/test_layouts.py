@@ -17,6 +17,7 @@ from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Block, Graph, Operator, ShapeValue, dtype
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.opset import AttributeValue
+from tosa_convert.rewrites.layouts import NEVER, MinimumCut
 
 NAME = "layouts"
 #: From channels last to channels first, and back.
@@ -80,6 +81,26 @@ def test_only_the_transposes_at_the_ends_stay(
     assert_same_bits(run(made, x=x), run(graph, x=x))
 
 
+def test_a_transpose_that_something_else_needs_stays() -> None:
+    def build(b: Builder) -> Value:
+        x = b.transpose(b.input("x", "fp32", (1, 4, 4, 8)), perms=FIRST)
+        return b.reshape(b.abs(x), (1, 128))
+
+    graph = program(build)
+    assert rewritten(graph, NAME)[0] is graph
+
+
+def test_a_result_of_the_program_keeps_its_layout_and_name() -> None:
+    def build(b: Builder) -> tuple[Value, Value]:
+        y = b.abs(pooled(b, b.input("x", "fp32", (1, 8, 4, 4))))
+        return y, pooled(b, y)
+
+    graph = program(build)
+    made, _ = rewritten(graph, GROUP)
+    assert made.main.outputs == ["y0", "y1"]
+    assert kinds(made).count("TRANSPOSE") == 3
+
+
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("shape", [(3, 2, 2, 6), (3, 4, 6, 1)])
 def test_what_replaces_a_transpose_is_not_transposed_again(shape: tuple[int, ...]) -> None:
@@ -92,6 +113,68 @@ def test_what_replaces_a_transpose_is_not_transposed_again(shape: tuple[int, ...
     made, _ = rewritten(graph, NAME)
     assert kinds(made).count("TRANSPOSE") < kinds(graph).count("TRANSPOSE")
     assert_same_bits(run(made), run(graph))
+
+
+def test_a_large_constant_is_not_transposed() -> None:
+    def build(b: Builder) -> Value:
+        big = b.const(np.zeros((1, 32, 32, 32), np.float32))
+        return b.add(b.transpose(b.input("x", "fp32", (1, 32, 32, 32)), perms=FIRST), big)
+
+    graph = program(build)
+    assert rewritten(graph, NAME)[0] is graph
+
+
+def test_a_rescale_of_channels_has_its_channels_last() -> None:
+    def build(b: Builder) -> Value:
+        x = b.input("x", "int32", (1, 4, 4, 3))
+        multiplier, shift = np.full(4, 1 << 30, np.int32), np.full(4, 30, np.int8)
+        y = b.rescale(
+            b.transpose(x, perms=FIRST),
+            multiplier,
+            shift,
+            dtype="int8",
+            scale32=True,
+            rounding_mode="SINGLE_ROUND",
+            per_channel=True,
+        )
+        return b.transpose(y, perms=LAST)
+
+    graph = program(build)
+    assert rewritten(graph, NAME)[0] is graph
+
+
+def attention(b: Builder, q: Value, k: Value, v: Value, mask: Value) -> Value:
+    """Attention of two heads and a batch of one, as frontends write it."""
+    heads = [b.transpose(b.reshape(x, (1, 4, 2, 3)), perms=(0, 2, 1, 3)) for x in (q, k, v)]
+    one, other, third = (b.reshape(x, (2, 4, 3)) for x in heads)
+    scores = b.reshape(b.matmul(one, b.transpose(other, perms=(0, 2, 1))), (1, 2, 4, 4))
+    scores = b.add(scores, b.reshape(mask, (1, 1, 1, 4)))
+    powers = b.exp(b.sub(scores, b.reduce_max(scores, axis=3)))
+    shares = b.mul(powers, b.reciprocal(b.reduce_sum(powers, axis=3)))
+    result = b.reshape(b.matmul(b.reshape(shares, (2, 4, 4)), third), (1, 2, 4, 3))
+    return b.reshape(b.transpose(result, perms=(0, 2, 1, 3)), (1, 4, 6))
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_batch_of_one_has_no_dimension_between_products_of_matrices() -> None:
+    def build(b: Builder) -> Value:
+        q, k, v = (b.input(name, "fp32", (1, 4, 6)) for name in "qkv")
+        return attention(b, q, k, v, b.input("mask", "fp32", (1, 4)))
+
+    graph = program(build)
+    made, report = rewritten(graph, GROUP)
+    assert kinds(graph).count("RESHAPE") == 11
+    # Heads are split three times and joined once, and the mask gets a dimension.
+    assert kinds(made).count("RESHAPE") == 5
+    assert kinds(made).count("TRANSPOSE") == 4
+    assert "dimension of size 1 less needs fewer RESHAPEs" in str(report)
+    assert tc.validate(made) == []
+    draw = np.random.default_rng(0)
+    arrays = {
+        name: draw.standard_normal(graph.main.tensors[name].shape or ()).astype(np.float32)
+        for name in graph.main.inputs
+    }
+    assert_same_bits(run(made, **arrays), run(graph, **arrays))
 
 
 @pytest.mark.usefixtures("refmodel")
@@ -115,6 +198,25 @@ def test_rows_get_the_dimension_of_the_products_around_them() -> None:
     assert_same_bits(run(made, x=x), run(graph, x=x))
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda b, y: b.reduce_sum(y, axis=0),
+        lambda b, y: b.slice(b.concat([y, y], axis=0), [0, 0, 0], [1, 4, 4]),
+        lambda b, y: b.transpose(b.abs(y), perms=(1, 0, 2)),
+    ],
+)
+def test_what_uses_the_dimension_of_size_1_keeps_it(
+    step: Callable[[Builder, Value], Value],
+) -> None:
+    def build(b: Builder) -> Value:
+        rows = b.reshape(b.abs(b.input("x", "fp32", (4, 4))), (1, 4, 4))
+        return b.abs(b.reshape(step(b, rows), (4, 4)))
+
+    graph = program(build)
+    assert rewritten(graph, NAME)[0] is graph
+
+
 def test_a_large_constant_of_two_shapes_is_stored_once() -> None:
     def build(b: Builder) -> tuple[Value, Value]:
         big = b.const(np.ones((1, 128, 256), np.float32))
@@ -131,6 +233,20 @@ def test_a_large_constant_of_two_shapes_is_stored_once() -> None:
     ]
     assert len(large) == 1
     assert kinds(made) == ["ADD", "ABS", "ADD"]
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_what_leaves_another_layout_may_enter_it_again() -> None:
+    def build(b: Builder) -> tuple[Value, ...]:
+        rows = b.abs(b.reshape(b.input("x", "fp32", (4, 4)), (1, 4, 4)))
+        again = b.reshape(b.reshape(rows, (4, 4)), (1, 4, 4))
+        return rows, b.reshape(b.exp(again), (4, 4))
+
+    graph = program(build)
+    made, _ = rewritten(graph, NAME)
+    assert tc.validate(made) == []
+    x = np.arange(-8, 8, dtype=np.float32).reshape(4, 4)
+    assert_same_bits(run(made, x=x), run(graph, x=x))
 
 
 def test_operators_that_scalars_do_not_have_keep_their_dimension() -> None:
@@ -188,6 +304,18 @@ def test_an_operator_that_is_not_valid_stays_as_it_is(
     made, _ = rewritten(graph, NAME)
     assert op in made.main.operators
     assert tc.validate(made)
+
+
+@pytest.mark.parametrize("perms", [(0,), (0, 5, 1), (2, 1, 0, 3)])
+def test_a_transpose_that_is_not_valid_leaves_all_layouts(perms: tuple[int, ...]) -> None:
+    def build(b: Builder) -> tuple[Value, ...]:
+        x = b.input("x", "fp32", (1, 3, 3))
+        rows = b.reshape(b.abs(b.reshape(x, (3, 3))), (1, 3, 3))
+        return rows, b.transpose(rows, perms=(0, 2, 1))
+
+    graph = program(build)
+    graph.main.operators[-1].attributes["perms"] = perms
+    assert rewritten(graph, NAME)[0] is graph
 
 
 #: Operators on three dimensions.
@@ -260,3 +388,22 @@ def test_random_layouts_keep_every_bit_and_cost_no_more(seed: int, operators: in
         name: numbers.standard_normal((1, 3, 3, 3)).astype(np.float32) for name in graph.main.inputs
     }
     assert_same_bits(run(made, **arrays), run(graph, **arrays))
+
+
+@given(seed=st.integers(0, 10**6))
+def test_the_cut_is_as_cheap_as_the_cheapest_of_all(seed: int) -> None:
+    random = Random(seed)
+    cut = MinimumCut()
+    nodes = [cut.LEFT, cut.RIGHT, *(cut.new_node() for _ in range(5))]
+    edges = [
+        (*random.sample(nodes, 2), random.choice([1, 2, 4, NEVER if random.random() < 0.1 else 3]))
+        for _ in range(14)
+    ]
+    for start, end, cost in edges:
+        cut.add_edge(start, end, cost)
+
+    def cost_of(right: set[int]) -> int:
+        return sum(cost for start, end, cost in edges if start not in right and end in right)
+
+    sides = [{1, *(n for n in nodes[2:] if bits >> n & 1)} for bits in range(0, 128, 4)]
+    assert cut.solve() == min(map(cost_of, sides)) == cost_of(cut.right_side())

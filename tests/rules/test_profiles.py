@@ -10,9 +10,11 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import RoundingMode, dtype
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, Version
-from tosa_convert.graph.opset import operator
+from tosa_convert.graph.opset import OPERATORS, operator
 from tosa_convert.rules.profiles import (
     CAPABILITIES,
+    EXTENSIONS,
+    PROFILES,
     ProfileName,
     complete,
     fits,
@@ -23,6 +25,7 @@ from tosa_convert.rules.profiles import (
     requirements,
     suitable_profiles,
 )
+from tosa_convert.rules.types import rows
 
 
 def program(*lines: str) -> Graph:
@@ -50,6 +53,10 @@ def needed(graph: Graph, version: tuple[int, int] = (1, 1)) -> str | None:
     return None if names is None else listed(names)
 
 
+def test_names_are_parsed_in_any_case() -> None:
+    assert parse("pro-fp,EXT-BF16, ext-mx-common,") == {"PRO-FP", "EXT-BF16", "EXT-MX-COMMON"}
+
+
 def test_all_unknown_names_and_missing_profiles_are_reported_at_once() -> None:
     with pytest.raises(TosaConvertError) as caught:
         parse("PRO-DOUBLE,EXT-BF16,EXT-INT99")
@@ -66,6 +73,20 @@ def test_all_unknown_names_and_missing_profiles_are_reported_at_once() -> None:
 def test_an_empty_list_is_refused(text: str) -> None:
     with pytest.raises(TosaConvertError, match="the list is empty"):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ((), "PRO-INT"),
+        (("ADD INT32 INT32 -> INT32",), "PRO-INT"),
+        (("ADD FP32 FP32 -> FP32", "ADD INT32 INT32 -> INT32"), "PRO-FP"),
+        (("ABS FP32 -> FP32", "ABS INT32 -> INT32"), "PRO-INT,PRO-FP"),
+        (("CLAMP INT16 -> INT16", "ADD INT64 INT64 -> INT64"), "PRO-INT,EXT-INT16,EXT-INT64"),
+    ],
+)
+def test_the_least_profiles_and_extensions(lines: tuple[str, ...], expected: str) -> None:
+    assert needed(program(*lines)) == expected
 
 
 def test_elements_of_a_block_scaled_constant_need_no_second_extension() -> None:
@@ -97,6 +118,45 @@ def test_a_rounding_mode_needs_its_extension() -> None:
     rescale = graph.main.operators[0]
     rescale.attributes.update(scale32=True, rounding_mode=RoundingMode.DOUBLE_ROUND)
     assert needed(graph) == "PRO-INT,EXT-DOUBLEROUND,EXT-DYNAMIC"
+
+
+def test_each_operator_that_a_target_does_not_have_is_reported() -> None:
+    graph = program("ABS FP32 -> FP32", "ADD INT32 INT32 -> INT32", "ABS BF16 -> BF16")
+    found = list(misfits(graph, {"PRO-INT"}))
+    assert [(row.message, row.hint) for row in found] == [
+        ("ABS needs PRO-FP", "add PRO-FP to the target"),
+        ("ABS needs PRO-FP and EXT-BF16", "add PRO-FP and EXT-BF16 to the target"),
+    ]
+    assert found[0].where.startswith('region "main" block "main" operator #0')
+    assert list(misfits(graph, {"PRO-INT", "PRO-FP", "EXT-BF16"})) == []
+
+
+def test_types_that_a_profile_has_since_1_1_need_another_profile_in_1_0() -> None:
+    graph = program("GATHER INT8 INT32 -> INT8")
+    assert list(misfits(graph, {"PRO-FP"}, (1, 1))) == []
+    (found,) = misfits(graph, {"PRO-FP"}, (1, 0))
+    assert found.hint == "add PRO-INT to the target"
+
+
+def test_what_no_target_of_a_version_has_is_no_matter_of_profiles() -> None:
+    assert list(misfits(program("GATHER BOOL INT32 -> BOOL"), {"PRO-INT"}, (1, 0))) == []
+
+
+def test_the_earlier_name_of_the_block_scaled_types_implies_them() -> None:
+    graph = program("CAST_FROM_BLOCK_SCALED FP4E2M1 FP8UE8M0 -> FP32")
+    assert list(misfits(graph, {"PRO-FP", "EXT-MXFP"})) == []
+    assert list(misfits(graph, {"PRO-FP", "EXT-MX-COMMON"})) != []
+
+
+def test_rows_need_only_what_exists_and_a_profile_that_their_extensions_allow() -> None:
+    for spec in OPERATORS:
+        for need in (need for row in rows(spec) for need in row.needs):
+            assert need.names <= CAPABILITIES.keys()
+            assert len([row for row in PROFILES if row.name in need.names]) == 1
+            for row in EXTENSIONS:
+                if row.name in need.names:
+                    assert need.names & set(row.profiles)
+                    assert need.since >= row.since
 
 
 def test_operators_of_the_same_types_need_the_same_and_forbidden_types_nothing() -> None:

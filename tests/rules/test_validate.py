@@ -8,11 +8,14 @@ import pytest
 from unit.building import branching, graph, op, region, shape, tensor
 
 import tosa_convert as tc
-from tosa_convert.errors import CODES
+from tosa_convert.consumers.readers import CONSUMERS
+from tosa_convert.errors import CODES, MAX_FINDINGS
 from tosa_convert.graph import Graph, Operator, ShapeValue, Tensor
+from tosa_convert.graph.dtypes import NanPropagationMode
 from tosa_convert.graph.model import Target
 from tosa_convert.graph.versions import V1_0, V1_1_DRAFT, lowest_version
-from tosa_convert.rules.public import TARGET_CODES
+from tosa_convert.rules.infer import infer
+from tosa_convert.rules.public import TARGET_CODES, needs
 
 
 def sum_of(kind: str = "INT32", first: Any = (2, 3), second: Any = (2, 3)) -> Graph:
@@ -25,6 +28,40 @@ def codes(findings: list[tc.Finding]) -> list[str]:
     return [finding.code for finding in findings]
 
 
+def test_a_valid_program_has_no_finding() -> None:
+    assert tc.validate(sum_of()) == []
+    assert tc.validate(branching()) == []
+
+
+def test_attributes_of_equal_values_in_another_order_are_judged_apart() -> None:
+    common: dict[str, Any] = {"pad": (0, 0, 0, 0), "nan_mode": NanPropagationMode.PROPAGATE}
+    values = [tensor("x", "FP32", (1, 6, 6, 1))]
+    values += [tensor(name, "FP32", (1, 5, 5, 1)) for name in "yz"]
+    good = op("MAX_POOL2D", "x", "y", kernel=(2, 2), stride=(1, 1), **common)
+    wrong = op("MAX_POOL2D", "x", "z", stride=(2, 2), kernel=(1, 1), **common)
+    made = graph("x", "y z", values, [good, wrong])
+    assert {found.where for found in tc.validate(made)} == {
+        'region "main" block "main" operator #1 MAX_POOL2D'
+    }
+    with pytest.raises(tc.TosaConvertError, match="operator #1 MAX_POOL2D"):
+        infer(made, {})
+
+
+def test_a_finding_names_the_rule_the_operator_and_the_shapes() -> None:
+    (found,) = tc.validate(sum_of(second=(2, 5)))
+    assert (found.code, found.rule) == ("invalid-operator", "add-broadcast")
+    assert found.where == 'region "main" block "main" operator #0 ADD'
+    assert "[2, 3]" in found.message
+    assert "[2, 5]" in found.message
+
+
+def test_the_graph_is_not_changed_and_may_be_validated_again() -> None:
+    program = sum_of(second=(2, 5))
+    before = tc.dumps(program, "json")
+    assert tc.validate(program) == tc.validate(program)
+    assert tc.dumps(program, "json") == before
+
+
 # -- graphs that are not sound ---------------------------------------------------------------------
 
 
@@ -33,6 +70,21 @@ def test_findings_of_verify_come_first() -> None:
     program.main.outputs.append("missing")
     assert codes(tc.validate(program)) == ["undefined-name", "invalid-operator"]
     assert tc.validate(program)[:1] == tc.verify(program)
+
+
+def test_operators_that_verify_refuses_are_not_judged() -> None:
+    program = sum_of(second=(2, 5))
+    program.main.tensors["w"] = tensor("w", "INT32", (2, 3))
+    program.main.operators = [
+        op("ADD", "x", "w"),
+        op("ADD", "x gone", "v"),
+        op("CONV2D", "x", "u"),
+        op("COND_IF", "x y", "t", then_graph="a", else_graph="b"),
+        *program.main.operators,
+    ]
+    rules = [found for found in tc.validate(program) if found.rule]
+    assert [found.rule for found in rules] == ["add-broadcast"]
+    assert rules[0].where.endswith("operator #4 ADD")
 
 
 def test_operators_of_values_that_verify_refuses_are_not_judged() -> None:
@@ -57,7 +109,31 @@ def test_a_region_without_a_block_is_no_error_of_ours() -> None:
     assert codes(tc.validate(program, profile="PRO-FP", level="8k", for_reader="vela"))
 
 
+def test_there_are_at_most_as_many_findings_as_one_error_has() -> None:
+    program = sum_of(second=(2, 5))
+    program.main.operators *= 2 * MAX_FINDINGS
+    assert len(tc.validate(program)) == MAX_FINDINGS
+    for index, operator in enumerate(program.main.operators):
+        name = f"z{index}"
+        program.main.tensors[name] = tensor(name, "INT32")
+        program.main.operators[index] = op("ADD", " ".join(operator.inputs), name)
+    assert len(tc.validate(program, profile="PRO-FP", level="8k")) == MAX_FINDINGS
+
+
 # -- targets ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["PRO-INT", ["PRO-INT"], {"pro-int", "EXT-INT16"}])
+def test_a_program_fits_its_profile(profile: Any) -> None:
+    assert tc.validate(sum_of(), profile=profile) == []
+
+
+def test_what_needs_another_profile_is_a_finding() -> None:
+    (found,) = tc.validate(sum_of("FP32"), profile="PRO-INT")
+    assert found.code == "outside-profile"
+    assert found.where.endswith("operator #0 ADD")
+    assert "PRO-FP" in found.message
+    assert found.hint
 
 
 def test_the_target_that_a_program_carries_is_used() -> None:
@@ -124,6 +200,13 @@ def test_the_version_of_the_target_that_a_program_carries_is_honoured() -> None:
     assert tc.validate(program, spec_version="1.1") == []
 
 
+def test_the_version_that_a_file_states_has_its_operators_and_types() -> None:
+    program = of_1_1()
+    program.version = V1_0
+    # A size can be unknown in a file of any version until the program runs.
+    assert places(tc.validate(program)) == NOT_IN_1_0[:-2]
+
+
 def test_a_profile_is_that_of_the_requested_version() -> None:
     values = [tensor("v", "INT8", (1, 4, 3)), tensor("i", "INT32", (1, 2))]
     values.append(tensor("g", "INT8", (1, 2, 3)))
@@ -133,11 +216,25 @@ def test_a_profile_is_that_of_the_requested_version() -> None:
     assert codes(found) == ["outside-profile"]
 
 
+def test_a_version_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(tc.TosaConvertError, match="spec_version") as caught:
+        tc.validate(sum_of(), spec_version="0.80")  # type: ignore[arg-type]
+    assert caught.value.code == "option-conflict"
+
+
 def test_what_is_wrong_with_that_target_is_a_finding() -> None:
     program = sum_of("FP32")
     program.target = Target("8K", ("PRO-HALF",))
     (found,) = tc.validate(program)
     assert "PRO-HALF" in found.message
+
+
+def test_what_exceeds_a_level_is_a_finding() -> None:
+    deep = (1,) * 7
+    (found, *_) = tc.validate(sum_of(first=deep, second=deep), level="8k")
+    assert found.code == "outside-level"
+    assert found.rule.startswith("add-level-")
+    assert tc.validate(sum_of(first=deep, second=deep), level="None") == []  # type: ignore[arg-type]
 
 
 def test_rules_are_judged_with_a_level_too() -> None:
@@ -163,6 +260,11 @@ def test_control_flow_that_is_nested_too_deeply_exceeds_a_level() -> None:
     found = tc.validate(nested(8), level="8k")
     assert {(row.code, row.rule) for row in found} == {("outside-level", "cond-if-level-nesting")}
     assert tc.validate(nested(8), level="none") == []
+
+
+def test_every_reader_reads_a_sum_of_integers() -> None:
+    for reader in CONSUMERS:
+        assert tc.validate(sum_of(), for_reader=reader) == []
 
 
 @pytest.mark.parametrize(
@@ -217,6 +319,13 @@ def test_codes_of_targets_exist() -> None:
 
 
 # -- the least target ------------------------------------------------------------------------------
+
+
+def test_the_least_target_of_a_program() -> None:
+    assert needs(sum_of()) == ("1.0", ("PRO-INT",), (), "8k")
+    assert needs(sum_of("BF16")) == ("1.0", ("PRO-FP",), ("EXT-BF16",), "8k")
+    assert needs(sum_of(first=(1,) * 7, second=(1,) * 7)) == ("1.0", ("PRO-INT",), (), "none")
+    assert needs(sum_of("INT64")) == ("1.1", ("PRO-INT",), ("EXT-INT64",), "8k")
 
 
 def test_a_reader_without_unknown_sizes_names_the_input_and_its_option() -> None:

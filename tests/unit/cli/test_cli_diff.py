@@ -51,6 +51,45 @@ def diff(folder: Path, capfd: pytest.CaptureFixture[str]) -> Any:
     return call
 
 
+def test_equal_programs_print_nothing(diff: Any) -> None:
+    assert diff("a.tosa", "a.tosa") == (0, "", "")
+    assert diff("a.tosa", "renamed.tosa") == (0, "", "")
+
+
+def test_a_changed_attribute_is_printed_with_the_operators_around_it(diff: Any) -> None:
+    code, out, err = diff("a.tosa", "changed.tosa")
+    assert (code, err) == (1, "")
+    assert out.splitlines()[:2] == [
+        "--- a.tosa: TOSA 1.0.0, 5 operators, written by 1.2.3 test",
+        "+++ changed.tosa: TOSA 1.0.0, 5 operators, written by 1.2.3 test",
+    ]
+    assert out.splitlines()[2:] == [
+        '@@ region "main" @@',
+        "  #1 s = ADD(x, w) : FP32 [2, 3]",
+        "~ #2 m = REDUCE_SUM(s) {axis = 0} : FP32 [1, 3]",
+        "-     attribute axis: 0",
+        "+     attribute axis: 1",
+        "  #4 y = RESHAPE(m, to) : FP32 [3]",
+        "1 operator changed",
+    ]
+    assert "ADD" not in diff("a.tosa", "changed.tosa", "-U", "0")[1]
+
+
+def test_what_was_added_is_printed_where_the_region_has_another_name(
+    diff: Any, folder: Path
+) -> None:
+    other = example()
+    other.main.tensors["e"] = tensor("e")
+    other.main.operators.insert(2, op("EXP", "s", "e"))
+    other.main.operators[3].inputs = ("e",)
+    save(folder / "b.tosa", other)
+    same = diff("a.tosa", "b.tosa")[1].splitlines()[2:]
+    other.regions[0].name = other.main.name = "block"
+    save(folder / "b.tosa", other)
+    assert diff("a.tosa", "b.tosa")[1].splitlines()[2:] == same
+    assert "+ #2 e = EXP(s) : FP32 [2, 3]" in same
+
+
 def test_constants_added_and_removed_operators_and_moves_are_printed(
     diff: Any, folder: Path
 ) -> None:
@@ -194,6 +233,32 @@ def test_colour_is_for_terminals_or_on_request(diff: Any, monkeypatch: pytest.Mo
     assert "\x1b[" in diff("a.tosa", "changed.tosa")[1]
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[" not in diff("a.tosa", "changed.tosa")[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--json", "--stat"),
+        ("--json", "--all"),
+        ("--stat", "--color", "always"),
+        ("--color", "sometimes"),
+        ("-U", "-1"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(diff: Any, options: tuple[str]) -> None:
+    code, out, err = diff("a.tosa", "changed.tosa", *options)
+    assert (code, out) == (2, "")
+    assert "[option-conflict]" in err
+
+
+def test_files_that_cannot_be_read_have_the_exit_code_of_their_error(
+    diff: Any, folder: Path
+) -> None:
+    (folder / "broken.tosa").write_bytes(b"\x10\0\0\0TOSA")
+    assert diff("a.tosa", "broken.tosa")[0] == 3
+    assert diff("missing.tosa", "a.tosa")[0] == 2
+    assert diff("-", "-")[0] == 2
+    assert diff("a.tosa", "changed.tosa", "--func", "f")[0] == 2
 
 
 def test_text_of_a_file_cannot_control_the_terminal(diff: Any, folder: Path) -> None:

@@ -9,17 +9,40 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.building import branching, example
+from unit.building import branching, counting, example
 from unit.cli.test_cli import TEXT, convert, listing, save
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
+from tosa_convert.graph import compare
 
 __all__ = ["convert"]  # the fixture
 
 
 def tree(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_several_inputs_go_into_a_directory(convert: Any, tmp_path: Path) -> None:
+    save(tmp_path / "a.tosa", example())
+    save(tmp_path / "b.tosa", branching())
+    code, out, err = convert("a.tosa", "b.tosa", "--to", "json", "-o", "out/below")
+    assert (code, out) == (0, b"")
+    assert err == "2 of 2 files converted\n"
+    assert tree(tmp_path / "out") == ["below/a.json", "below/b.json"]
+    assert compare(tc.load(tmp_path / "out/below/b.json"), branching()) is None
+
+
+def test_a_directory_keeps_its_structure(convert: Any, tmp_path: Path) -> None:
+    for name in ("a.tosa", "deep/er/b.tosa", "deep/c.tosa", "a.b.tosa"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        save(tmp_path / "in" / name, example())
+    (tmp_path / "in" / "readme.txt").write_text("not a program")
+    (tmp_path / "in" / "folder.tosa").mkdir()
+    code, _, err = convert("in", "--to", "json", "-o", "out")
+    assert code == 0
+    assert err == "4 of 4 files converted\n"
+    assert tree(tmp_path / "out") == ["a.b.json", "a.json", "deep/c.json", "deep/er/b.json"]
 
 
 def test_models_below_a_directory_are_converted_and_shown(
@@ -53,6 +76,27 @@ def test_a_shape_applies_to_the_programs_that_have_the_input(convert: Any, tmp_p
     code, _, err = convert(*files, "-o", "out", "--input-shape", "x=4x3", "--input-shape", "z=1x3")
     assert code == 2
     assert "--input-shape z: error: none of the files that were converted has an input" in err
+
+
+def test_by_default_mlir_becomes_a_flatbuffer_and_a_flatbuffer_mlir(
+    convert: Any, tmp_path: Path, torch_mlir: Any
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.mlir").write_text(TEXT)
+    save(tmp_path / "in" / "b.tosa", example())
+    assert convert("in", "-o", "out")[0] == 0
+    assert tree(tmp_path / "out") == ["a.tosa", "b.mlir"]
+
+
+def test_one_that_fails_does_not_stop_the_others(convert: Any, tmp_path: Path) -> None:
+    save(tmp_path / "a.tosa", example())
+    (tmp_path / "b.tosa").write_bytes(b"\x10\0\0\0TOSA")
+    save(tmp_path / "c.tosa", counting())
+    code, _, err = convert("a.tosa", "b.tosa", "c.tosa", "--to", "json", "-o", "out")
+    assert code == 3
+    assert "b.tosa: byte" in err
+    assert err.endswith("2 of 3 files converted\n")
+    assert tree(tmp_path / "out") == ["a.json", "c.json"]
 
 
 def test_a_bug_that_one_file_triggers_does_not_stop_the_others(
@@ -122,6 +166,27 @@ def test_a_file_that_is_not_a_program_does_not_stop_the_others(
     assert tree(tmp_path / "out") == ["a.mlir"]
 
 
+def test_the_worst_failure_is_the_exit_code(convert: Any, tmp_path: Path, torch_mlir: Any) -> None:
+    (tmp_path / "a.mlir").write_text("func.func @f(%a: tensor<2xf64>) { return }")
+    (tmp_path / "b.mlir").write_text("func.func @f(")
+    code, _, err = convert("a.mlir", "b.mlir", "-o", "out")
+    assert code == 4
+    assert "a.mlir:1:1: error:" in err
+    assert "b.mlir:1:" in err
+
+
+def test_two_inputs_with_one_output_are_refused_before_anything_is_written(
+    convert: Any, tmp_path: Path
+) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        save(tmp_path / folder / "m.tosa", example())
+    code, _, err = convert("one/m.tosa", "two/m.tosa", "--to", "json", "-o", "out")
+    assert code == 2
+    assert "two/m.tosa: error: its output out/m.json is also that of one/m.tosa" in err
+    assert not (tmp_path / "out").exists()
+
+
 def test_two_names_of_one_input_are_refused_as_well(convert: Any, tmp_path: Path) -> None:
     save(tmp_path / "m.tosa", example())
     (tmp_path / "n").mkdir()
@@ -144,6 +209,13 @@ def test_no_input_is_overwritten_by_the_output_of_another(
     assert "[would-overwrite-input]" in err
     assert (tmp_path / "in" / "m.tosa").read_bytes() == before
     assert (tmp_path / "in" / "m.mlir").read_text() == TEXT
+
+
+def test_outputs_may_lie_beside_the_inputs(convert: Any, tmp_path: Path) -> None:
+    save(tmp_path / "a.tosa", example())
+    save(tmp_path / "b.tosa", example())
+    assert convert("a.tosa", "b.tosa", "--to", "json", "-o", ".")[0] == 0
+    assert listing(tmp_path) == ["a.json", "a.tosa", "b.json", "b.tosa"]
 
 
 @pytest.mark.parametrize(

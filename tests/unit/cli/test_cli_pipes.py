@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.building import graph, op, tensor
+from unit.building import PRODUCER, example, graph, op, tensor
 from unit.cli.test_cli import TEXT
 
 import tosa_convert as tc
-from tosa_convert.graph import Graph
+from tosa_convert.formats.flatbuffer.write import plan
+from tosa_convert.graph import Graph, compare
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes and terminals as POSIX has them")
 
 TOOL = [sys.executable, "-W", "error", "-m", "tosa_convert", "convert"]
+
+
+def encode(made: Graph) -> bytes:
+    return b"".join(plan(made, PRODUCER).pieces())
 
 
 def large() -> Graph:
@@ -30,6 +37,13 @@ def tool(*arguments: str, data: bytes = b"", **options: Any) -> subprocess.Compl
     return subprocess.run(
         [*TOOL, *arguments], input=data, capture_output=True, timeout=120, check=False, **options
     )
+
+
+def test_standard_input_becomes_standard_output() -> None:
+    for arguments in (("--to", "json"), ("-", "--to", "json"), ("-", "--to", "json", "-o", "-")):
+        found = tool(*arguments, data=encode(example()))
+        assert (found.returncode, found.stderr) == (0, b"")
+        assert compare(tc.load(found.stdout), example(), locations=True) is None
 
 
 @pytest.mark.slow
@@ -47,6 +61,12 @@ def test_a_pipeline_of_both_directions_gives_the_same_bytes(
     binary = tool("--import-from-flatbuffer", "--to", "mlirbc", data=first.stdout)
     assert binary.stdout.startswith(b"ML\xefR")
     assert tool("--export-to-flatbuffer", data=binary.stdout).stdout == first.stdout
+
+
+def test_a_file_may_come_from_standard_input_into_a_file(tmp_path: Path) -> None:
+    found = tool("-", "-o", str(tmp_path / "m.json"), data=encode(example()))
+    assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
+    assert compare(tc.load(tmp_path / "m.json"), example()) is None
 
 
 @pytest.mark.slow
@@ -67,6 +87,138 @@ def test_bad_input_from_a_pipe_is_exit_code_3_and_no_output(
     assert found.stdout == b""
     assert message in found.stderr
     assert b"Traceback" not in found.stderr
+
+
+def test_a_pipe_that_is_closed_early_is_not_a_bug(tmp_path: Path) -> None:
+    source = tmp_path / "m.tosa"
+    source.write_bytes(encode(large()))
+    process = subprocess.Popen(
+        [*TOOL, str(source), "--to", "tosa"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.read(8)[4:] == b"TOSA"
+    process.stdout.close()
+    message = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == 128 + signal.SIGPIPE
+    assert message == b""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
+@pytest.mark.parametrize("made", [example, large])
+def test_standard_output_on_a_full_disk_is_an_expected_error(tmp_path: Path, made: Any) -> None:
+    source = tmp_path / "m.tosa"
+    source.write_bytes(encode(made()))
+    with open("/dev/full", "wb") as full:
+        found = subprocess.run(
+            [*TOOL, str(source), "--to", "tosa"], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert found.returncode == 2
+    assert b"No space left on device" in found.stderr
+    assert b"Traceback" not in found.stderr
+    assert b"Exception ignored" not in found.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_closed_standard_streams_are_a_wrong_request(tmp_path: Path, closed: str) -> None:
+    source = tmp_path / "m.tosa"
+    source.write_bytes(encode(example()))
+    name = "-" if closed == "<&-" else str(source)
+    command = f'"$@" {closed}'
+    found = subprocess.run(
+        ["/bin/sh", "-c", command, "sh", *TOOL, name, "--to", "json"],
+        capture_output=True,
+        check=False,
+    )
+    assert found.returncode == 2
+    assert b"standard" in found.stderr
+    assert b"Traceback" not in found.stderr
+
+
+def on_a_terminal(*arguments: str, stdin: bool = False) -> tuple[int, bytes]:
+    """Run with standard output (and input, if asked for) on a terminal: (exit code, all output)."""
+    import pty
+
+    master, slave = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            [*TOOL, *arguments],
+            stdin=slave if stdin else subprocess.DEVNULL,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+        out = b""
+        while True:
+            ready, _, _ = select.select([master], [], [], 60)
+            assert ready, "nothing happens"
+            try:
+                piece = os.read(master, 65536)
+            except OSError:
+                break  # the other end is closed
+            if not piece:
+                break
+            out += piece
+        return process.wait(60), out
+    finally:
+        os.close(master)
+
+
+@pytest.mark.parametrize("kind", ["tosa", "mlirbc"])
+def test_binary_never_goes_to_a_terminal(torch_mlir: Any, tmp_path: Path, kind: str) -> None:
+    source = tmp_path / "m.tosa"
+    source.write_bytes(encode(example()))
+    code, out = on_a_terminal(str(source), "--to", kind)
+    assert code == 2
+    assert b"does not go to a terminal" in out
+    assert b"TOSA\0" not in out
+    assert b"ML\xefR" not in out
+
+
+def test_text_goes_to_a_terminal(tmp_path: Path) -> None:
+    source = tmp_path / "m.tosa"
+    source.write_bytes(encode(example()))
+    code, out = on_a_terminal(str(source), "--to", "json")
+    assert code == 0
+    assert b"regions" in out
+
+
+def test_a_terminal_is_refused_as_input() -> None:
+    code, out = on_a_terminal(stdin=True)
+    assert code == 2
+    assert b"no input: give a file, or pipe one in" in out
+
+
+def test_help_is_quick_and_needs_neither_numpy_nor_mlir() -> None:
+    script = (
+        "import sys\n"
+        "from tosa_convert.cli.main import run, verb\n"
+        "code = run(verb('convert'), ['--help'])\n"
+        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(code, sorted(loaded & {'numpy', 'ml_dtypes', 'torch_mlir', 'iree', 'mlir', 'rich'}))\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.endswith("0 []\n")
+
+
+def test_converting_without_mlir_needs_no_bindings(tmp_path: Path) -> None:
+    (tmp_path / "m.tosa").write_bytes(encode(example()))
+    script = (
+        "import sys\n"
+        "for name in ('torch_mlir', 'iree', 'mlir'):\n"
+        "    sys.modules[name] = None\n"
+        "from tosa_convert.cli.main import run, verb\n"
+        "print(run(verb('convert'), ['m.tosa', '-o', 'm.json']))\n"
+        "print(run(verb('convert'), ['m.json', '-o', 'n.tosa']))\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "0\n0\n"
+    assert compare(tc.load(tmp_path / "n.tosa"), example()) is None
 
 
 @pytest.mark.slow

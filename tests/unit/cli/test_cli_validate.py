@@ -27,6 +27,8 @@ FINDING = (
     "input1 INT32 [2, 3], input2 INT32 [2, 5]; expected equal sizes, or 1 "
     "[invalid-operator: add-broadcast]"
 )
+#: The same of a function of text.
+TEXT_FINDING = FINDING.replace('region "main"', 'region "f"')
 TEXT = """func.func @f(%a: tensor<2x3xi32>, %b: tensor<2x3xi32>) -> tensor<2x3xi32> {
   %0 = tosa.add %a, %b : (tensor<2x3xi32>, tensor<2x3xi32>) -> tensor<2x3xi32>
   return %0 : tensor<2x3xi32>
@@ -65,6 +67,55 @@ def validate(folder: Path, capfd: pytest.CaptureFixture[str]) -> Any:
 # -- exit codes and text ---------------------------------------------------------------------------
 
 
+def test_a_valid_program_prints_nothing(validate: Any) -> None:
+    assert validate("good.tosa") == (0, "", "")
+
+
+def test_findings_are_printed_with_their_file(validate: Any) -> None:
+    assert validate("bad.tosa") == (1, f"bad.tosa: {FINDING}\n", "")
+
+
+def test_a_file_that_cannot_be_read_has_the_exit_code_of_its_error(validate: Any) -> None:
+    code, out, err = validate("broken.tosa")
+    assert (code, err) == (3, "")
+    assert out.startswith("broken.tosa")
+    assert "[malformed-flatbuffer]" in out
+    assert validate("missing.tosa")[0] == 2
+
+
+def test_one_bad_file_does_not_stop_the_others(validate: Any) -> None:
+    code, out, err = validate("broken.tosa", "bad.tosa", "good.tosa")
+    assert code == 3
+    assert "[malformed-flatbuffer]" in out
+    assert f"bad.tosa: {FINDING}\n" in out
+    assert err == "1 of 3 files valid, 1 invalid, 1 unreadable\n"
+
+
+def test_a_directory_is_read_recursively(validate: Any, folder: Path) -> None:
+    (folder / "deep" / "er").mkdir(parents=True)
+    tc.save(total(), folder / "deep" / "er" / "good.json")
+    (folder / "deep" / "er" / "readme.txt").write_text("not a program")
+    code, out, err = validate("deep")
+    assert (code, out, err) == (0, "", "")
+    code, _, err = validate(".")
+    assert code == 3
+    assert err == "2 of 4 files valid, 1 invalid, 1 unreadable\n"
+
+
+def test_a_directory_without_programs_is_an_error(validate: Any, folder: Path) -> None:
+    (folder / "empty").mkdir()
+    code, out, err = validate("empty")
+    assert (code, out) == (3, "")
+    assert "[unrecognised-input]" in err
+
+
+def test_every_format_is_read(validate: Any, folder: Path, torch_mlir: Any) -> None:
+    for name in ("json", "mlirbc"):
+        tc.save(total(), folder / f"m.{name}")
+    (folder / "m.mlir").write_text(TEXT)
+    assert validate("m.json", "m.mlirbc", "m.mlir")[0] == 0
+
+
 @pytest.mark.slow
 def test_many_files_are_read_side_by_side(validate: Any, folder: Path) -> None:
     (folder / "many").mkdir()
@@ -76,6 +127,15 @@ def test_many_files_are_read_side_by_side(validate: Any, folder: Path) -> None:
         f"many/{number}.tosa" for number in range(0, 8, 2)
     ]
     assert err == "4 of 8 files valid, 4 invalid, 0 unreadable\n"
+
+
+def test_a_graph_that_is_not_sound_is_invalid(validate: Any, folder: Path) -> None:
+    made = total()
+    made.main.outputs.append("gone")
+    save(folder / "unsound.tosa", made)
+    code, out, _ = validate("unsound.tosa")
+    assert code == 1
+    assert 'block output "gone" is never defined [undefined-name]' in out
 
 
 def test_a_bug_of_ours_does_not_stop_the_other_files(
@@ -114,6 +174,12 @@ def test_standard_input_is_read(arguments: tuple[str, ...]) -> None:
     assert tool(*arguments, data=b"nonsense").returncode == 3
 
 
+def test_standard_input_is_not_one_of_several_inputs(validate: Any) -> None:
+    code, _, err = validate("-", "good.tosa")
+    assert code == 2
+    assert "standard input cannot be one of several inputs" in err
+
+
 @pytest.mark.slow
 def test_a_pipe_that_is_closed_early_is_no_bug(folder: Path) -> None:
     (folder / "many").mkdir()
@@ -137,6 +203,28 @@ def test_a_report_goes_into_a_file(validate: Any, folder: Path) -> None:
 
 
 # -- options ---------------------------------------------------------------------------------------
+
+
+def test_targets_are_checked(validate: Any, folder: Path) -> None:
+    save(folder / "float.tosa", total(kind="FP32"))
+    code, out, _ = validate("float.tosa", "--profile", "PRO-INT")
+    assert code == 1
+    assert "[outside-profile]" in out
+    assert validate("good.tosa", "--profile", "pro-int,EXT-INT16", "--level", "8K")[0] == 0
+    assert validate("good.tosa", "--for", "vela")[0] == 0
+
+
+def test_an_unknown_profile_is_refused_once(validate: Any) -> None:
+    code, out, err = validate("good.tosa", "bad.tosa", "--profile", "PRO-X")
+    assert (code, out) == (2, "")
+    assert err.count("found 'PRO-X'") == 1
+
+
+def test_the_least_target_is_printed(validate: Any) -> None:
+    code, out, _ = validate("good.tosa", "bad.tosa", "--least")
+    assert code == 1
+    assert "good.tosa: needs TOSA 1.0, PRO-INT, level 8k\n" in out
+    assert "bad.tosa: needs" not in out
 
 
 def test_unknown_sizes_need_1_1_and_the_inputs_that_have_them_are_named(
@@ -169,7 +257,45 @@ def test_the_least_target_is_printed_of_a_program_that_needs_another_profile(
     assert out.startswith("float.tosa: needs TOSA 1.0, PRO-FP, level 8k\n")
 
 
+@pytest.mark.parametrize("wrong", [("--json", "--sarif"), ("--least", "--sarif")])
+def test_options_that_exclude_each_other_are_refused(validate: Any, wrong: Any) -> None:
+    assert validate("good.tosa", *wrong)[0] == 2
+
+
+def test_an_option_that_does_not_apply_to_a_file_is_refused(validate: Any) -> None:
+    code, out, _ = validate("good.tosa", "--func", "main")
+    assert code == 2
+    assert "[option-conflict]" in out
+
+
 # -- JSON ------------------------------------------------------------------------------------------
+
+
+def test_json_has_every_file_with_its_findings(validate: Any) -> None:
+    code, out, _ = validate("good.tosa", "bad.tosa", "broken.tosa", "--json")
+    assert code == 3
+    report = json.loads(out)
+    assert report["tool"].startswith("tosa-convert ")
+    assert report["summary"] == {
+        "files": 3,
+        "valid": 1,
+        "invalid": 1,
+        "unreadable": 1,
+        "findings": 2,
+    }
+    good, bad, broken = report["files"]
+    assert good == {
+        "file": "good.tosa",
+        "status": "valid",
+        "findings": [],
+        "needs": {"version": "1.0", "profiles": ["PRO-INT"], "extensions": [], "level": "8k"},
+    }
+    assert (bad["status"], broken["status"]) == ("invalid", "unreadable")
+    assert bad["needs"] is broken["needs"] is None
+    (finding,) = bad["findings"]
+    assert finding.keys() == {"code", "rule", "where", "message", "hint"}
+    assert finding["rule"] == "add-broadcast"
+    assert broken["findings"][0]["code"] == "malformed-flatbuffer"
 
 
 # -- SARIF -----------------------------------------------------------------------------------------
@@ -284,6 +410,20 @@ def test_sarif_names_the_root_and_files_outside_of_it(
     assert artifact == {"uri": (folder / "bad.tosa").as_uri()}
 
 
+def test_sarif_says_that_a_file_was_not_checked(validate: Any) -> None:
+    (done,) = check_sarif(validate("bad.tosa", "--sarif")[1])["invocations"]
+    assert done == {"executionSuccessful": True}
+    (done,) = check_sarif(validate("bad.tosa", "broken.tosa", "--sarif")[1])["invocations"]
+    assert not done["executionSuccessful"]
+    assert done["toolExecutionNotifications"] == [
+        {"level": "error", "message": {"text": "not checked: broken.tosa"}}
+    ]
+
+
+def test_sarif_without_findings_is_complete() -> None:
+    assert check_sarif(as_sarif([FileReport("m.tosa", Status.VALID)]))["results"] == []
+
+
 def test_sarif_has_the_line_of_a_text(validate: Any, folder: Path, torch_mlir: Any) -> None:
     (folder / "m.mlir").write_text(TEXT.replace("xi32", "xf64"))
     code, out, _ = validate("m.mlir", "--sarif")
@@ -294,6 +434,74 @@ def test_sarif_has_the_line_of_a_text(validate: Any, folder: Path, torch_mlir: A
         for region in [result["locations"][0]["physicalLocation"]["region"]]
     }
     assert (1, 1) in lines
+
+
+def test_a_finding_about_text_begins_with_its_position_and_quotes_the_line(
+    folder: Path, validate: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "d").mkdir()
+    text = TEXT.replace("tensor<2x3xi32>)", "tensor<2x5xi32>)")
+    (folder / "d" / "m.mlir").write_text(text)
+    head = f"d/m.mlir:2:8: {TEXT_FINDING}"
+    quoted = f"      {text.splitlines()[1].strip()}\n           ^\n"
+    assert validate("d/m.mlir")[1] == f"{head}\n{quoted}"
+    assert run(verb("convert"), ["d/m.mlir", "-o", "m.tosa"]) == 3
+    assert capfd.readouterr().err.startswith(f"{head}\n{quoted}")
+    (result,) = check_sarif(validate("d/m.mlir", "--sarif")[1])["results"]
+    physical = result["locations"][0]["physicalLocation"]
+    assert (physical["region"]["startLine"], physical["region"]["startColumn"]) == (2, 8)
+    assert result["locations"][0]["logicalLocations"][0]["name"] == "operator #0 ADD"
+
+
+@pytest.mark.parametrize("flags", [["--level", "8k"], ["--profile", "PRO-FP"], ["--for", "vela"]])
+def test_findings_about_a_target_quote_the_line(
+    folder: Path, validate: Any, flags: list[str]
+) -> None:
+    shape, seven = "tensor<2x3xi32>", "tensor<1x1x1x1x1x1x2xi8>"
+    text = TEXT.replace(shape, seven).replace("tosa.add %a, %b", "tosa.bitwise_and %a, %b")
+    dim = f"%s = tosa.dim %0 {{axis = 0 : i32}} : ({seven}) -> !tosa.shape<1>"
+    text = text.replace("return", f"{dim}\n  return")
+    (folder / "m.mlir").write_text(text)
+    lines = validate("m.mlir", *flags)[1].splitlines()
+    places = [line.removeprefix("    also at ") for line in lines if "operator #" in line]
+    assert places
+    assert all(line.startswith(("m.mlir:2:8: region", "m.mlir:3:8: region")) for line in places)
+
+
+@pytest.mark.parametrize(
+    ("location", "place"),
+    [
+        ('loc("model.py":9:4)', "m.mlir: model.py:9:4: "),
+        ('loc("sum"("model.py":9:4))', 'm.mlir: model.py:9:4: loc("sum"("model.py":9:4)): '),
+        ('loc("sum")', 'm.mlir: loc("sum"): '),
+        # The text may have been printed from another file of its name.
+        ('loc("m.mlir":9:4)', "m.mlir:9:4: "),
+        ("loc(unknown)", "m.mlir: "),
+    ],
+)
+def test_a_location_in_the_text_is_before_the_path_and_its_line_is_not_quoted(
+    folder: Path, validate: Any, location: str, place: str
+) -> None:
+    text = TEXT.replace("tensor<2x3xi32>)", "tensor<2x5xi32>)")
+    text = text.replace(") -> tensor<2x3xi32>\n", f") -> tensor<2x3xi32> {location}\n")
+    (folder / "m.mlir").write_text(text)
+    assert validate("m.mlir")[1] == f"{place}{TEXT_FINDING}\n"
+
+
+def test_operands_of_different_rank_may_be_those_of_an_older_program(
+    folder: Path, validate: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "m.mlir").write_text(
+        TEXT.replace("%a: tensor<2x3xi32>", "%a: tensor<3xi32>").replace(
+            "(tensor<2x3xi32>", "(tensor<3xi32>"
+        )
+    )
+    assert "tosa-flatbuffer upgrade, or dialect=" in validate("m.mlir")[1]
+    assert run(verb("convert"), ["m.mlir", "-o", "m.tosa"]) == 3
+    error = capfd.readouterr().err
+    assert "tosa-flatbuffer upgrade, or dialect=" in error
+    assert "--no-validate" in error
+    assert run(verb("upgrade"), ["m.mlir", "-o", "m.tosa"]) == 0
 
 
 def test_sarif_has_the_line_of_an_operator_location() -> None:

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from oracle.compare_doctor import written
 from oracle.small_programs import convolution, programs, total, variable
+from unit.building import example
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.cli import doctor as verdicts
+from tosa_convert.cli.doctor import stored_program
 from tosa_convert.cli.main import run, tosa_flatbuffer, verb
 from tosa_convert.consumers.doctor import StoredProgram, diagnose
 from tosa_convert.consumers.readers import (
@@ -25,6 +27,7 @@ from tosa_convert.consumers.readers import (
     VARIANTS,
     reader_named,
 )
+from tosa_convert.formats.read import open_input, read_with_storage
 from tosa_convert.graph import OPERATORS
 from tosa_convert.graph.dtypes import BY_CODE
 from tosa_convert.io.formats import FORMATS
@@ -51,6 +54,28 @@ def reads(graph: tc.Graph, stored: StoredProgram = IN_THE_FILE) -> set[str]:
 
 
 # -- verdicts --------------------------------------------------------------------------------------
+
+
+def test_readers_of_flatbuffers_read_a_quantised_convolution() -> None:
+    assert reads(convolution()) == {*CONSUMERS, "netron"}
+
+
+def test_readers_of_mlir_read_bytecode() -> None:
+    stored = StoredProgram("m.mlirbc", "mlirbc", bytecode=1)
+    readers = {"tosa-opt", "model-converter", "torch-mlir", "iree", "netron"}
+    assert reads(convolution(), stored) == readers
+
+
+@pytest.mark.parametrize(
+    ("form", "refused"),
+    [
+        ("offset", {"vela", "model-explorer", "flatc"}),
+        ("npy", set(CONSUMERS)),
+    ],
+)
+def test_weights_outside_of_the_flatbuffer_are_for_some(form: Any, refused: set[str]) -> None:
+    stored = StoredProgram("m.tosa", "tosa", frozenset({form}))
+    assert reads(convolution(), stored) == {*CONSUMERS, "netron"} - refused
 
 
 def test_each_reader_refuses_what_it_does_not_read() -> None:
@@ -82,6 +107,20 @@ def test_the_form_of_text_and_the_version_of_bytecode_matter_to_iree() -> None:
     assert "iree" not in reads(variable(), new)
     assert "iree" in reads(variable(), old)
     assert "iree" in reads(convolution(), new)
+
+
+def test_operands_must_be_constants_in_flatbuffers_only() -> None:
+    found = dict(programs())["operand-zero-point"]
+    assert "tosa-opt" not in reads(found)
+    assert {"tosa-opt", "model-converter"} <= reads(found, StoredProgram("m.mlir", "mlir"))
+
+
+def test_a_program_that_tosa_forbids_is_only_for_those_that_do_not_check() -> None:
+    made = example()
+    made.main.tensors["y"].shape = (4,)
+    assert reads(made) == {"model-explorer", "flatc", "netron"}
+    (row,) = diagnose(made, IN_THE_FILE, ["tosa-opt"])
+    assert row.findings[0].hint == "tosa-flatbuffer validate m.tosa"
 
 
 def test_weights_that_do_not_fit_a_flatbuffer_have_no_command() -> None:
@@ -173,6 +212,23 @@ def test_an_option_that_the_reader_needs_is_named(name: str, reader: str, messag
     assert message in row.findings[0].message
 
 
+@pytest.mark.parametrize("shape", [None, (), (-1, 4, 4, 1), (1, 4, 4, 1)])
+def test_operators_that_tosa_forbids_have_no_limits_of_an_accelerator(shape: Any) -> None:
+    b = Builder("main")
+    x, weight = b.input("x", "int8", (1, 4, 4, 1)), b.input("w", "int8", (1, 1, 1, 1))
+    scale, offset, border = ([2, 1, 2, 1], [0, 0], [0, 0])
+    b.resize(x, scale=scale, offset=offset, border=border, mode="NEAREST")
+    b.transpose_conv2d(x, weight, b.input("bias", "int32", (1,)), stride=(2, 2))
+    b.argmax(x, axis=3, dtype="int32")
+    b.output(b.reverse(x, axis=3), name="y")
+    graph = b.graph()
+    for operator in graph.main.operators:
+        if operator.spec.name not in ("CONST", "CONST_SHAPE"):
+            operator.inputs = ("x",) * len(operator.inputs)
+    graph.main.tensors["x"].shape = shape
+    assert not diagnose(graph, IN_THE_FILE, ["vela:ethos-u55"])[0].reads
+
+
 # -- commands --------------------------------------------------------------------------------------
 
 
@@ -209,6 +265,61 @@ def test_every_printed_command_writes_a_file_that_the_reader_reads(
 # -- the report ------------------------------------------------------------------------------------
 
 
+def test_the_report_names_readers_reasons_and_commands(
+    doctor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = {"tosa-tools": "2026.8.0", "ethos-u-vela": "5.1.0"}
+    monkeypatch.setattr(verdicts, "installed_release", lambda package: here.get(package, ""))
+    tc.save(convolution(), "m.tosa", weights="offset")
+    code, out, err = doctor("m.tosa", "--for", "vela", "--for", "tosa-opt", "--for", "iree")
+    assert (code, err) == (1, "")
+    assert out.splitlines() == [
+        "m.tosa: TOSA flatbuffer, TOSA 1.0.0, weights after the flatbuffer",
+        "program         reads it  found with                 in this Python",
+        "tosa-opt        yes       tosa-tools 2026.8.0        installed",
+        "vela:ethos-u55  no        ethos-u-vela 5.2.0         5.1.0 installed",
+        "    the weights are after the flatbuffer: vela refuses the file: constants are missing",
+        "    $ tosa-flatbuffer repack m.tosa -o m_for_vela.tosa --for vela:ethos-u55",
+        "iree            no        iree-base-compiler 3.13.0  not installed",
+        "    iree reads MLIR bytecode and MLIR text, not TOSA flatbuffer",
+        "    $ tosa-flatbuffer convert m.tosa -o m_for_iree.mlirbc",
+    ]
+
+
+def test_equal_reasons_are_printed_once(doctor: Any) -> None:
+    tc.save(example(), "m.tosa")
+    out = doctor("m.tosa", "--for", "vela")[1]
+    assert out.count("vela:ethos-u55 does not read FP32 tensors") == 1
+    assert out.count("quantise the model before it is converted") == 1
+    assert 'tensor "x" and 4 more' in out
+
+
 def test_a_release_that_is_installed_is_found() -> None:
     assert verdicts.installed_release("numpy") == np.__version__
     assert verdicts.installed_release("no-such-package") == ""
+
+
+def test_only_a_program_of_for_that_does_not_read_the_file_is_a_failure(doctor: Any) -> None:
+    tc.save(example(), "m.tosa")
+    assert doctor("m.tosa")[0] == 0
+    assert doctor("m.tosa", "--for", "tosa-opt")[0] == 0
+    assert doctor("m.tosa", "--for", "tosa-opt", "--for", "vela")[0] == 1
+
+
+def test_files_that_cannot_be_read_have_the_exit_code_of_their_error(
+    doctor: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.tosa").write_bytes(b"\x10\0\0\0TOSA")
+    assert doctor("broken.tosa")[0] == 3
+    assert doctor("missing.tosa")[0] == 2
+    assert doctor("missing.tosa", "--for", "nobody")[0] == 2
+
+
+@pytest.mark.parametrize(("generic", "expected"), [(False, False), (True, True)])
+def test_the_form_of_text_is_recognised(tmp_path: Path, generic: bool, expected: bool) -> None:
+    pytest.importorskip("torch_mlir")
+    path = tmp_path / "m.mlir"
+    tc.save(convolution(), path, generic=generic)
+    opened = open_input(str(path))
+    stored = stored_program(str(path), opened, read_with_storage(opened)[1])
+    assert stored.generic == expected

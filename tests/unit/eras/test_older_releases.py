@@ -12,7 +12,8 @@ from unit.building import example
 import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.eras.dialect_states import STATES
+from tosa_convert.consumers.readers import READERS, reader_named, releases
+from tosa_convert.eras.dialect_states import OPERATORS, RENAMED, STATES, state_of
 from tosa_convert.eras.table import RULES
 from tosa_convert.formats.read import open_input, read_upgraded
 from tosa_convert.io.options import ReadOptions
@@ -189,6 +190,24 @@ def test_operators_took_int4_in_2024() -> None:
     assert "i4" in written(constant, "2023-08")
 
 
+def test_the_sign_of_out_pad_changed_in_2023() -> None:
+    graph = today(OLD_PROGRAMS / "transpose_conv2d-2023-02.mlir")
+    (operator,) = (op for op in graph.main.operators if op.spec.name == "TRANSPOSE_CONV2D")
+    pads = operator.attributes["out_pad"]
+    assert isinstance(pads, tuple)
+    assert any(pads)
+    assert f"out_pad = array<i64: {', '.join(map(str, pads))}>" in written(graph, "2023-02")
+    negated = [-pad for pad in pads]
+    assert f"out_pad = {negated}" in written(graph, "2022-12").replace(" : i64", "")
+
+
+def test_a_dynamic_size_was_minus_one_in_bytecode_of_2022() -> None:
+    graph = unary("abs", "tensor<?xf32>")
+    old, new = (tc.dumps(graph, "mlirbc", dialect=month) for month in ("2022-09", "2023-02"))
+    assert len(old) < len(new)
+    assert tc.load(old).main.tensors["TosaInput_0"].shape == (-1,)
+
+
 def test_constants_that_a_form_needs_are_made_once() -> None:
     b = Builder("main")
     x = b.input("x", "fp32", (2, 3))
@@ -283,6 +302,11 @@ def test_what_had_no_form_is_refused(graph: tc.Graph, month: str, message: str) 
     assert message in str(caught.value)
 
 
+def test_an_unsigned_zero_point_is_written_as_it_is_read() -> None:
+    assert "input_zp = 128 : i32" in written(RESCALE, "2025-01")
+    assert "output_zp = -128 : i32" in written(RESCALE, "2025-01")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -303,6 +327,10 @@ def test_options_that_contradict_a_month_are_refused(
     assert message in str(caught.value)
 
 
+def test_the_newest_state_is_the_form_of_today() -> None:
+    assert tc.dumps(example(), "mlir", dialect=STATES[-1]) == tc.dumps(example(), "mlir")
+
+
 def test_every_rule_has_an_inverse_unless_there_is_no_operator_today() -> None:
     assert {name for name, rule in RULES.items() if rule.downgrade is None} == {
         "tosa.fully_connected",
@@ -311,7 +339,34 @@ def test_every_rule_has_an_inverse_unless_there_is_no_operator_today() -> None:
     }
 
 
+def test_states_are_in_order_and_facts_name_states() -> None:
+    assert list(STATES) == sorted(STATES)
+    named = {*OPERATORS.values(), *(row.until for row in RENAMED.values())}
+    named.update(rule.since for rule in RULES.values())
+    assert named <= {*STATES}
+    assert state_of("2022-04") == "2022-01"
+
+
 # -- readers ---------------------------------------------------------------------------------------
+
+
+def test_a_reader_is_named_with_a_release_or_the_beginning_of_one() -> None:
+    assert reader_named("iree").release == READERS["iree"].release
+    assert reader_named("iree==3.1").release == "iree-base-compiler 3.1.0"
+    assert reader_named("iree==20230209").release == "iree-compiler 20230209.425"
+    assert reader_named("tosa-opt==2026.2").release == "tosa-tools 2026.2.1"
+    assert reader_named("vela==4.3").tosa == "0.80"
+    assert reader_named("vela==4.5").tosa == ""
+    assert reader_named("torch-mlir==20261001").dialect == ""
+
+
+@pytest.mark.parametrize("text", ["iree==9.9", "iree==", "iree==3.1.0.0", "flatc==1", "nobody==1"])
+def test_an_unknown_release_is_refused_with_the_known_ones(text: str) -> None:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        reader_named(text)
+    assert caught.value.code == "option-conflict"
+    if text.startswith("iree"):
+        assert "3.2.0" in str(caught.value)
 
 
 def test_a_file_is_written_for_a_release(tmp_path: Path) -> None:
@@ -358,3 +413,12 @@ def test_what_a_release_does_not_have_is_named(
     assert run(verb("convert"), [str(source), "-o", str(target), "--for", "iree==20240129"]) == 4
     assert "iree-compiler 20240129.785 has no SIN" in capsys.readouterr().err
     assert not target.exists()
+
+
+def test_the_document_lists_the_releases() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "upgrade.md").read_text(encoding="utf-8")
+    for name in ("iree", "tosa-opt", "vela"):
+        (row,) = (
+            line for line in text.splitlines() if line.startswith("|") and f"`{name}`" in line
+        )
+        assert row.split("|")[2].split() == list(releases(READERS[name]))

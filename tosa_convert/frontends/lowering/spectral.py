@@ -86,13 +86,13 @@ def matrix_of_dft(length: int, used: int, is_inverse: bool, is_onesided: bool) -
     Rows: real and imaginary parts of the elements; columns: those of the frequencies.
     """
     count = length // 2 + 1 if is_onesided else length
-    angle = 2 * np.pi * np.outer(np.arange(used), np.arange(count)) / length
+    angle = 2 * np.pi * (np.outer(np.arange(used), np.arange(count)) % length) / length
     sign, scale = (1, 1 / length) if is_inverse else (-1, 1)
     cos, sin = np.cos(angle) * scale, sign * np.sin(angle) * scale
     matrix = np.empty((2 * used, 2 * count))
     matrix[0::2, 0::2], matrix[0::2, 1::2] = cos, sin
     matrix[1::2, 0::2], matrix[1::2, 1::2] = -sin, cos
-    return matrix
+    return np.where(np.abs(matrix) < 1e-12, 0, matrix)
 
 
 def matrix_from_half(length: int, size: int) -> tuple[int, Any]:

@@ -10,9 +10,9 @@ from unit.both_readers import read
 from unit.building import PRODUCER
 from unit.graph.test_verify import zoo
 
-from tosa_convert.errors import TosaConvertError
+from tosa_convert.errors import MAX_FINDINGS, TosaConvertError
 from tosa_convert.formats.flatbuffer.write import plan
-from tosa_convert.graph import compare
+from tosa_convert.graph import compare, verify
 
 flatbuffers = pytest.importorskip("flatbuffers", reason="the flatbuffers package is not installed")
 
@@ -150,9 +150,98 @@ def test_a_meaningless_field_is_refused_by_name(name: str) -> None:
     assert message in finding.message
 
 
+def test_the_error_for_a_file_of_the_0_series_says_what_to_do() -> None:
+    changed = fields()
+    version(changed, 0, 60)
+    with pytest.raises(TosaConvertError, match=r"export the model again"):
+        read(outside.write(changed))
+
+
+@pytest.mark.parametrize(
+    ("major", "minor", "patch", "draft"),
+    [(1, 0, 0, False), (1, 0, 0, True), (1, 0, 7, False), (1, 1, 0, True), (1, 1, 3, True)],
+)
+def test_readable_versions_are_read(major: int, minor: int, patch: int, draft: bool) -> None:
+    changed = fields()
+    version(changed, major, minor, patch, draft)
+    found = read(outside.write(changed)).version
+    assert (found.major, found.minor, found.patch, found.draft) == (major, minor, patch, draft)
+
+
+def test_several_findings_are_reported_at_once() -> None:
+    changed = fields()
+    tensor(changed, "k", data=b"\1")
+    shape(changed, "to", data=b"\1")
+    operator(changed, 0, op=0)
+    with pytest.raises(TosaConvertError) as caught:
+        read(outside.write(changed))
+    assert [finding.code for finding in caught.value.findings] == [
+        "unsupported-operator",
+        "data-length",
+        "data-length",
+    ]
+
+
+def test_the_number_of_findings_is_limited() -> None:
+    changed = fields()
+    main(changed)["tensors"] = [{"name": f"{i}", "type": 99} for i in range(5000)]
+    with pytest.raises(TosaConvertError) as caught:
+        read(outside.write(changed))
+    assert len(caught.value.findings) == MAX_FINDINGS
+
+
+def test_each_finding_names_its_block() -> None:
+    changed = fields()
+    for region in changed["regions"]:
+        region["blocks"][0]["tensors"][-1]["type"] = 99
+    with pytest.raises(TosaConvertError) as caught:
+        read(outside.write(changed))
+    assert [finding.where for finding in caught.value.findings] == [
+        f'{MAIN} tensor #10 "dyn"',
+        'region "then" block "then_bb0" tensor #0 "a"',
+        'region "else" block "else_bb0" tensor #0 "a"',
+    ]
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_an_offset_of_0_or_1_means_that_the_data_is_inside(offset: int) -> None:
+    changed = fields()
+    tensor(changed, "k", offset=offset, size=1000)
+    assert compare(read(outside.write(changed)), zoo()) is None
+
+
+def test_data_after_the_flatbuffer_takes_precedence_over_data_inside() -> None:
+    changed = fields()
+    tensor(changed, "k", data=b"\7\7", offset=64, size=2)
+    inside = outside.write(changed)
+    tensor(changed, "k", offset=len(inside))
+    found = read(outside.write(changed) + b"\xe1\x07")
+    assert compare(found, zoo()) is None
+
+
 def test_data_after_the_flatbuffer_may_lie_anywhere_and_be_longer_than_needed() -> None:
     changed = fields()
     tensor(changed, "k", data=b"", offset=2**20, size=3)
     end = len(outside.write(changed))
     tensor(changed, "k", offset=end + 1)
     assert compare(read(outside.write(changed) + b"\xff\xe1\x07\xff"), zoo()) is None
+
+
+def test_bools_other_than_0_and_1_are_true() -> None:
+    changed = fields()
+    tensor(changed, "c", shape=[3], data=b"\0\1\x02")
+    data = read(outside.write(changed)).main.tensors["c"].data
+    assert data is not None
+    assert data.numpy().tolist() == [False, True, True]
+
+
+def test_unknown_fields_of_newer_schemas_are_ignored() -> None:
+    known = dict(outside.SCHEMA)
+    changed = fields()
+    changed["version"]["_future"] = 7
+    try:
+        outside.SCHEMA["Version"] += " _future:i32"
+        data = outside.write(changed)
+    finally:
+        outside.SCHEMA.update(known)
+    assert verify(read(data)) == []

@@ -24,6 +24,7 @@ from tosa_convert.formats.mlir.names import Namer, result_names
 from tosa_convert.formats.mlir.types import AttributeWriter, TypeWriter
 from tosa_convert.formats.mlir.write.location_columns import encode_plain
 from tosa_convert.formats.mlir.write.region_body import LocationWriter
+from tosa_convert.graph.constant import in_order
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.opset import operator
 
@@ -45,7 +46,7 @@ def with_attribute(make: Make, *, location: Make | None = None) -> bytes:
         numbers[0],  # without values
         numbers[0],  # and without operations
     ]
-    return b"".join(encoder.finish(pieces))
+    return b"".join(in_order(encoder.finish(pieces)))
 
 
 def read_back(bindings: Bindings, context: Any, make: Make) -> Any:

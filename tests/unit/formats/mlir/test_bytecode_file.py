@@ -23,7 +23,7 @@ from tosa_convert.formats.mlir.bytecode.cursor import encode_varint
 from tosa_convert.formats.mlir.bytecode.format import NEWEST_VERSION, OLDEST_VERSION
 from tosa_convert.formats.mlir.bytecode.sections import COPIED_BYTES, Section, entry_sizes
 from tosa_convert.formats.mlir.read.module import read_file
-from tosa_convert.graph import Graph, compare
+from tosa_convert.graph import DTYPES, Graph, compare
 
 VERSIONS = range(OLDEST_VERSION, NEWEST_VERSION + 1)
 COUNT = 64
@@ -94,6 +94,32 @@ def test_constants_of_every_form_are_read_from_every_version(
     ]
     # As bytes, because the comparison knows nothing of padding or of packing.
     assert b"".join(map(bytes, api.encode(module))) == b"".join(map(bytes, api.encode(file)))
+
+
+@pytest.mark.parametrize("row", [row for row in DTYPES if row.name != "MXINT8"], ids=str)
+def test_every_element_type_is_read(bindings: Bindings, row: Any, copied_bytes: int) -> None:
+    if row.mlir[0] == "i":
+        values = ", ".join(
+            ["true, false"] * 20 if row.bits == 1 or row.mlir == "i1" else ["1, 2"] * 20
+        )
+    else:
+        values = ", ".join(["1.0, 2.0"] * 20)
+    module, file = both_ways(bindings, program(f"dense<[{values}]> : tensor<40x{row.mlir}>"), 6)
+    assert compare(module, file) is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_operators_are_read_from_every_version(bindings: Bindings, version: int) -> None:
+    module = tc.to_module(zoo(), context=bindings.new_context())
+    data = bytecode(module.operation, version)
+    assert data[4] == 2 * version + 1
+    assert compare(tc.load(data), read(module), names=True, locations=True, version=True) is None
+
+
+def test_the_comparison_sees_other_data(bindings: Bindings) -> None:
+    module, _ = both_ways(bindings, program(CONSTANTS[1]), 6)
+    _, file = both_ways(bindings, program("dense<[1, -2, 4]> : tensor<3xi64>"), 6)
+    assert compare(module, file) is not None
 
 
 @pytest.mark.parametrize("form", ["dense", "resource"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.building import branching, counting, example, graph, op, region, tensor
+from unit.building import branching, counting, example, graph, op, region, shape, tensor
 from unit.graph.test_verify import zoo
 
 import tosa_convert as tc
@@ -28,7 +28,8 @@ from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE
 from tosa_convert.formats.mlir.write import columns
 from tosa_convert.formats.mlir.write.function import FunctionWriter
 from tosa_convert.formats.mlir.write.module import encode_module
-from tosa_convert.graph import Constant, Graph, compare
+from tosa_convert.graph import Constant, Graph, Operator, compare
+from tosa_convert.graph.constant import in_order
 from tosa_convert.graph.versions import lowest_version
 from tosa_convert.io.options import BYTECODE_VERSIONS, Constants, Names, WriteOptions
 from tosa_convert.qualify.random_graphs.generate import RULES, generate
@@ -82,7 +83,9 @@ GRAPHS = {made.__name__: made for made in (branching, counting, example, shared,
 
 
 def written(made: Graph, version: int = 1, **options: Any) -> bytes:
-    return b"".join(encode_module(made, WriteOptions(bytecode_version=version, **options)).pieces)
+    return b"".join(
+        in_order(encode_module(made, WriteOptions(bytecode_version=version, **options)).pieces)
+    )
 
 
 def resources_of(data: bytes) -> list[Resource]:
@@ -142,6 +145,29 @@ def test_mlir_reads_resources(bindings: Bindings, make: Any, version: int) -> No
     assert compare(tc.load(data), read(module), names=True) is None
 
 
+def test_the_version_says_what_a_file_has() -> None:
+    sections = {
+        version: read_sections(memoryview(written(zoo(), version))).sections
+        for version in BYTECODE_VERSIONS
+    }
+    for version in BYTECODE_VERSIONS:
+        assert (code.PROPERTIES in sections[version]) == (version >= 5)
+        # A nested section, after the one region of the module and of the function.
+        nested = sections[version][code.IR].bytes.count(bytes((1 << 2 | 3, code.IR)))
+        assert (nested >= 2) == (version >= 2)
+    assert sections[5][code.IR].bytes == sections[6][code.IR].bytes
+    assert sections[1][code.IR].bytes == sections[0][code.IR].bytes
+    assert len({bytes(sections[version][code.IR].bytes) for version in (1, 2, 3, 4, 5)}) == 5
+
+
+def test_native_properties_have_no_names() -> None:
+    own = {b"values", b"axis", b"function_type", b"sym_name"}
+    for version in BYTECODE_VERSIONS:
+        strings = set(Tables(read_sections(memoryview(written(example(), version)))).strings)
+        assert b"tosa.tensor_name" in strings
+        assert own & strings == (own if version < code.HAS_NATIVE_PROPERTIES else set())
+
+
 def named(*names: str) -> Graph:
     """Return a chain of operators whose results have these names."""
     values = [tensor(name) for name in ("x", *names)]
@@ -194,6 +220,20 @@ def test_names_written_at_once_equal_others(version: int, monkeypatch: pytest.Mo
 # -- resources ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("version", BYTECODE_VERSIONS)
+def test_resources_are_aligned_in_the_file(version: int) -> None:
+    made = weights()
+    data = written(made, version)
+    found = resources_of(data)
+    assert [entry.name for entry in found] == [b"i8", b"f32", b"i48", b"f16", b"shape"]
+    section = read_sections(memoryview(data)).sections[code.RESOURCES]
+    assert section.offset % 4 == 0
+    for entry in found:
+        constant = made.main.tensors[entry.name.decode()].data
+        assert constant is not None
+        assert entry.data == constant.buffer
+
+
 def test_large_resources_are_views_of_an_aligned_place_in_the_file() -> None:
     rows = (("a", "INT8", 1), ("b", "FP32", 4), ("c", "FP16", 2), ("d", "INT48", 2))
     values = [tensor(name, kind, (5001,), _bytes(kind, 5001)) for name, kind, _ in rows]
@@ -218,6 +258,20 @@ def test_resources_have_names_of_their_own_and_copied_regions_share_one() -> Non
     assert [entry.name for entry in resources_of(written(shared()))] == [b"w", b"w_1"]
 
 
+def test_a_resource_without_a_name_is_called_constant() -> None:
+    made = graph("", "", [tensor("", "FP32", (300,), FLOATS)], [])
+    made.main.operators.append(Operator(op("CONST").spec, (), ("",)))
+    (entry,) = resources_of(written(made))
+    assert entry.name == b"constant"
+
+
+def test_empty_constants_can_be_resources() -> None:
+    made = graph("", "y", [tensor("y", "FP32", (0,), b"")], [op("CONST", "", "y")])
+    data = written(made, constants="resource")
+    assert [bytes(entry.data or b"") for entry in resources_of(data)] == [b""]
+    assert compare(made, tc.load(data), names=True) is None
+
+
 def test_every_large_constant_is_a_piece_that_is_not_copied() -> None:
     size = 1 << 16
     values = [tensor("y", "FP32", (size,), np.arange(size, dtype="<f4").tobytes())]
@@ -226,13 +280,25 @@ def test_every_large_constant_is_a_piece_that_is_not_copied() -> None:
     choices: tuple[Constants, ...] = ("auto", "dense", "resource")
     for constants in choices:
         pieces = encode_module(made, WriteOptions(constants=constants)).pieces
-        views = [piece for piece in pieces if len(piece) == 4 * size]
+        views = [piece for piece in in_order(pieces) if len(piece) == 4 * size]
         assert len(views) == 2
         for view, value in zip(views, values, strict=True):
             assert value.data is not None
             assert np.shares_memory(
                 np.frombuffer(view, "u1"), np.frombuffer(value.data.buffer, "u1")
             )
+
+
+@pytest.mark.parametrize("kind", ["INT8", "FP32", "FP8UE8M0", "INT4", "BOOL", "INT48"])
+def test_the_file_does_not_depend_on_the_form_of_equal_elements(kind: str) -> None:
+    files = set()
+    for splat in (False, True):
+        value = tensor("y", kind, (8,))
+        element = bytes([1]) + bytes(value.dtype.element_bytes - 1)
+        constant = Constant(value.dtype, 8, element, splat=True)
+        value.data = constant if splat else Constant(value.dtype, 8, bytes(constant.packed()))
+        files.add(written(graph("", "y", [value], [op("CONST", "", "y")])))
+    assert len(files) == 1
 
 
 _MEASURE = """
@@ -311,6 +377,13 @@ def test_the_round_trip_through_bytecode_needs_no_mlir(root: Path, tmp_path: Pat
     assert (tmp_path / "one.tosa").read_bytes() == (tmp_path / "two.tosa").read_bytes()
 
 
+def test_a_region_of_another_kind_of_value_is_written() -> None:
+    """Shapes as constants, in a block without arguments."""
+    made = graph("", "", [shape("s", 1, 2, 3)], [op("CONST_SHAPE", "", "s")])
+    for version in BYTECODE_VERSIONS:
+        assert compare(made, tc.load(written(made, version)), names=True) is None
+
+
 def test_constants_that_are_one_object_are_one_resource() -> None:
     data = Constant(tensor("a").dtype, 300, FLOATS)
     values = [tensor("a", "FP32", (300,)), tensor("b", "FP32", (3, 100))]
@@ -358,3 +431,10 @@ def test_operators_written_all_at_once_equal_others(
     assert {True, False} == set(taken)
     monkeypatch.setattr(columns, "write_all_at_once", lambda *_: None)
     assert [tc.dumps(graph, "mlirbc", names=names) for graph in graphs] == found
+
+
+def test_a_splat_without_elements_has_no_data() -> None:
+    values = tensor("k", "FP32", (0, 3))
+    values.data = Constant(values.dtype, 0, bytes(4), splat=True)
+    made = graph("", "k", [values], [op("CONST", "", "k")])
+    assert compare(made, tc.load(tc.dumps(made, "mlirbc", validate=False))) is None

@@ -6,20 +6,33 @@ import random
 import struct
 from typing import Any
 
+import numpy as np
 import pytest
-from unit.formats.pte.pte_programs import CLASSIFIER, FOLDER
+from unit.formats.pte.pte_programs import CLASSIFIER, FOLDER, SHAPE
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
 
 WHOLE = CLASSIFIER.read_bytes()
 PARTED, COMMANDS = ((FOLDER / f"{name}.pte").read_bytes() for name in ("parted", "commands"))
+#: What torch computes for ones, as pte_programs.py prints it.
+EXPECTED = [0.115607, -0.068395, 0.027065]
 
 
 def refusal(data: bytes, **options: Any) -> tc.Finding:
     with pytest.raises(TosaConvertError) as caught:
         tc.load(data, **options)
     return caught.value.findings[0]
+
+
+def test_the_program_computes_what_torch_does() -> None:
+    graph = tc.load(WHOLE)
+    assert tc.validate(graph) == []
+    (name,) = graph.main.inputs
+    (found,) = tc.golden.run(
+        graph, {name: np.ones(SHAPE, np.float32)}, engine="numpy"
+    ).outputs.values()
+    np.testing.assert_allclose(found.reshape(-1), EXPECTED, atol=2e-6)
 
 
 def test_several_payloads_are_listed_and_one_is_chosen(caplog: Any) -> None:

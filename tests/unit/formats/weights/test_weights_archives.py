@@ -15,8 +15,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from unit.building import example, graph, op, tensor
-from unit.weights_folder import data_of, every_bit, flat, one, refused, scaled, several
+from unit.building import counting, example, graph, op, region, tensor
+from unit.weights_folder import data_of, every_bit, flat, forms, one, refused, scaled, several
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
@@ -39,12 +39,56 @@ def round_trip(made: Graph, folder: Path, form: WeightForm) -> Graph:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("row", DTYPES, ids=str)
+def test_every_bit_of_every_type_comes_back(row: DType, form: WeightForm, tmp_path: Path) -> None:
+    files = []
+    for constant in forms(row):
+        made = one(row.name, (constant.count,), constant.packed().tobytes())
+        made.main.tensors["w"].data = constant
+        assert flat(round_trip(made, tmp_path, form)) == flat(made)
+        files.append(file_of(tmp_path, form).read_bytes())
+    # The form in memory makes no difference to the file.
+    assert len(set(files)) == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("row", DTYPES, ids=str)
 @pytest.mark.parametrize("count", [1, 3, 8])
 def test_splats_come_back(row: DType, count: int, form: WeightForm, tmp_path: Path) -> None:
     made = one(row.name, (count,), bytes(row.wire_bytes(count)))
     element = every_bit(row)[row.element_bytes : 2 * row.element_bytes]
     made.main.tensors["w"].data = Constant(row, count, element, splat=True)
     assert flat(round_trip(made, tmp_path, form)) == flat(made)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("made", [example(), scaled(), counting(), several("a", "A", "a/b", "é")])
+def test_programs_come_back(made: Graph, form: WeightForm, tmp_path: Path) -> None:
+    assert flat(round_trip(made, tmp_path, form)) == flat(made)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_name_in_two_regions_is_two_arrays(form: WeightForm, tmp_path: Path) -> None:
+    made = one("INT8", (1,), b"\1")
+    inner = [tensor("w", "INT8", (1,), b"\2")]
+    made.regions.append(region("other", "", "w", list(inner), [op("CONST", "", "w")]))
+    assert flat(round_trip(made, tmp_path, form)) == flat(made)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_padding_of_a_flatbuffer_survives(form: WeightForm, tmp_path: Path) -> None:
+    made = one("INT8", (3,), b"\1\2\3")
+    made.main.tensors["w"].data = Constant(dtype("INT8"), 3, b"\1\2\3", padding=5)
+    assert flat(round_trip(made, tmp_path, form)) == flat(made)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_edited_weights_need_to_be_accepted(form: WeightForm, tmp_path: Path) -> None:
+    path = file_of(tmp_path, form)
+    apart = write(one("INT32", (2,), b"\1\0\0\0\2\0\0\0"), path, form=form)
+    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+    assert refused(apart, path).code == "changed-weights"
+    found = read(apart, path, accept_changed=True)
+    assert data_of(found).numpy().tolist() == [1, 0x01000002]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -116,6 +160,21 @@ def test_damaged_files_are_refused_or_read(form: WeightForm, tmp_path: Path) -> 
 
 
 # -- judged by the libraries of the formats -------------------------------------------------------
+
+
+def test_safetensors_reads_what_we_write(tmp_path: Path) -> None:
+    safetensors = pytest.importorskip("safetensors")
+    expected = {"INT4": "I8", "INT48": "I64", "MXINT8": "I8", "BF16": "BF16", "FP16": "F16"}
+    for row in DTYPES:
+        made = one(row.name, (8,), bytes(row.wire_bytes(8)))
+        write(made, tmp_path / "w.safetensors", form="safetensors")
+        ((name, found),) = safetensors.deserialize((tmp_path / "w.safetensors").read_bytes())
+        assert (name, found["shape"]) == ("w", [8])
+        assert found["dtype"] == expected.get(row.name, found["dtype"])
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    write(one("FP32", (2, 3), values.tobytes()), tmp_path / "w.safetensors", form="safetensors")
+    numpy_of: Any = pytest.importorskip("safetensors.numpy")
+    assert np.array_equal(numpy_of.load_file(tmp_path / "w.safetensors")["w"], values)
 
 
 def test_safetensors_of_another_program_are_read(tmp_path: Path, caplog: Any) -> None:

@@ -25,7 +25,7 @@ from unit.weights_folder import (
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.weights import folder as folders
 from tosa_convert.formats.weights.read import read
-from tosa_convert.formats.weights.write import write
+from tosa_convert.formats.weights.write import strip, write
 from tosa_convert.graph import dtype
 
 
@@ -37,6 +37,12 @@ def npy_file(descr: str = "'<i4'", order: str = "False", dims: str = "(2,)") -> 
 
 def npy_text(text: str) -> bytes:
     return b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text.encode("latin-1") + bytes(8)
+
+
+def test_the_file_that_these_tests_damage_is_sound(folder: Path) -> None:
+    apart = write(one("INT32", (2,), bytes(8)), folder)
+    (folder / "w.npy").write_bytes(npy_file())
+    read(apart, folder)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +129,22 @@ needs_links = pytest.mark.skipif(
 
 
 @needs_links
+@pytest.mark.parametrize("name", ["a.npy", "manifest.json"])
+def test_a_link_is_followed_only_inside_the_folder(name: str, folder: Path) -> None:
+    apart = write(several("a"), folder)
+    elsewhere = folder.parent / "elsewhere"
+    (folder / name).rename(elsewhere)
+    (folder / name).symlink_to(elsewhere)
+    error = refused(apart, folder)
+    assert error.code == "unsafe-path"
+    assert f"leads to {elsewhere.resolve()}" in str(error)
+    (folder / name).unlink()
+    elsewhere.rename(folder / "elsewhere")
+    (folder / name).symlink_to("elsewhere")
+    assert read(apart, folder).main.tensors["a"].data is not None
+
+
+@needs_links
 def test_a_link_that_takes_a_files_place_at_the_last_moment_is_not_followed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +156,20 @@ def test_a_link_that_takes_a_files_place_at_the_last_moment_is_not_followed(
     with pytest.raises(TosaConvertError) as caught:
         folders.view(folder, "a.npy", mapped=True)
     assert caught.value.code == "file-error"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart = write(several("a"), folder)
+    (folder / "a.npy").unlink()
+    os.mkfifo(folder / "a.npy")
+    assert refused(apart, folder).code == "unsafe-path"
+    monkeypatch.setattr(folders, "size_of", lambda folder, name: 8)
+    with pytest.raises(TosaConvertError) as caught:
+        folders.view(folder, "a.npy", mapped=True)
+    assert caught.value.code == "unsafe-path"
 
 
 def test_an_error_of_the_system_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +191,17 @@ def test_a_folder_in_place_of_a_file_is_refused(folder: Path) -> None:
     (folder / "a.npy").unlink()
     (folder / "a.npy").mkdir()
     assert refused(apart, folder).code == "unsafe-path"
+
+
+@needs_links
+def test_the_folder_itself_may_be_a_link(folder: Path) -> None:
+    made = several("a")
+    write(made, folder)
+    link = folder.parent / "link"
+    link.symlink_to(folder, target_is_directory=True)
+    apart = write(made, link)
+    assert link.is_symlink()
+    assert flat(read(apart, link)) == flat(made)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +226,53 @@ def test_a_value_that_the_type_does_not_have_is_refused(
     error = refused(apart, folder)
     assert error.code == code
     assert "w.npy" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("kind", "elements", "packed"),
+    [
+        ("INT4", np.array([-7, 7, -1], "|i1"), b"\x79\x0f"),
+        (
+            "INT48",
+            np.array([-(2**47), 2**47 - 1], "<i8"),
+            b"\0\0\0\0\0\x80" + b"\xff" * 5 + b"\x7f",
+        ),
+        ("BOOL", np.array([False, True]), b"\0\1"),
+        ("FP4E2M1", np.array([15, 1], "|u1"), b"\x1f"),
+        ("FP6E3M2", np.array([63, 1], "|u1"), b"\x7f\0"),
+    ],
+)
+def test_the_extreme_values_of_a_type_are_read(
+    kind: str, elements: Any, packed: bytes, folder: Path
+) -> None:
+    count = len(elements)
+    apart = write(one(kind, (count,), bytes(dtype(kind).wire_bytes(count))), folder)
+    np.save(folder / "w.npy", elements)
+    found = read(apart, folder, accept_changed=True)
+    assert data_of(found).packed().tobytes() == packed
+
+
+def test_changed_weights_are_refused_unless_they_are_accepted(folder: Path) -> None:
+    apart = write(several("a", "b"), folder)
+    np.save(folder / "b.npy", np.array([5, 6], "<i4"))
+    error = refused(apart, folder)
+    assert error.code == "changed-weights"
+    assert "b.npy" in str(error)
+    assert "a.npy" not in str(error)
+    found = read(apart, folder, accept_changed=True)
+    assert data_of(found, "b").numpy().tolist() == [5, 6]
+
+
+def test_weights_are_read_only_when_they_are_used_if_changes_are_accepted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart = write(several("a"), folder)
+
+    def unwanted(*_: object) -> None:
+        raise AssertionError("the elements were read")
+
+    monkeypatch.setattr("tosa_convert.formats.weights.read.hashlib.sha256", unwanted)
+    read(apart, folder, accept_changed=True)
 
 
 def test_large_files_are_mapped_and_stay_readable_when_the_folder_is_gone(
@@ -261,3 +355,9 @@ def test_a_damaged_file_is_read_or_refused(
         finally:
             (folder / name).write_bytes(whole)
         assert data_of(found).count == 2
+
+
+def test_weights_can_be_put_back_into_a_stripped_program(folder: Path) -> None:
+    made = one("INT8", (64,), bytes(range(64)))
+    write(made, folder)
+    assert flat(read(strip(made), folder)) == flat(made)
