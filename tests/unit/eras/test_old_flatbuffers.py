@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.both_readers import IN_COLUMNS
 from unit.outside_flatbuffer import write
 
 import tosa_convert as tc
+from tosa_convert.eras.old_operations import Upgrade
+from tosa_convert.formats.flatbuffer import tosa_080
+from tosa_convert.formats.flatbuffer.columns import Columns
 
 INT8, UINT8, INT32, FP32, BF16, BOOL = 4, 2, 6, 8, 11, 1
 #: attribute_type -> table.
@@ -175,3 +179,15 @@ def test_two_values_of_one_name_are_a_finding() -> None:
     with pytest.raises(tc.TosaConvertError) as caught:
         tc.load(data.replace(b"i1\0", b"i0\0"))
     assert "duplicate-name" in {finding.code for finding in caught.value.findings}
+
+
+def test_tables_are_charged() -> None:
+    def used(count: int) -> int:
+        rows = [{"name": f"{index:03}", "shape": [], "type": FP32} for index in range(count)]
+        columns = Columns(memoryview(block_of([], [*X_AND_Y, *rows])), IN_COLUMNS, tosa_080._ALL)
+        before = columns.budget
+        tosa_080._Reader(columns, Upgrade()).graph()
+        return before - columns.budget
+
+    # 600 for the table, and what a name of three characters and its entries take.
+    assert used(21) - used(20) == 861
