@@ -41,7 +41,7 @@ _DAILY = (
     "Max uint32",
     "Relu float32",
     "Attention 5 23",
-    "Pow int32 int32",
+    "Pow int32 float32",
 )
 
 
