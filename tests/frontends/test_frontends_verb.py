@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -75,8 +76,8 @@ def test_every_extra_exists_and_installs_the_packages(root: Path) -> None:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     for row in FRONTENDS.values():
         installs = " ".join(extras[row.extra])
-        if "tosa-convert[torch]" in installs:
-            installs += " ".join(extras["torch"])
+        for included in re.findall(r"tosa-convert\[([\w,-]+)\]", installs):
+            installs += " " + " ".join(sum((extras[name] for name in included.split(",")), []))
         for distribution in row.packages.values():
             assert distribution in installs, f"{row.extra} does not install {distribution}"
 
