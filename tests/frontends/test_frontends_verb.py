@@ -77,7 +77,7 @@ def test_every_extra_exists_and_installs_the_packages(root: Path) -> None:
     for row in FRONTENDS.values():
         installs = " ".join(extras[row.extra])
         for included in re.findall(r"tosa-convert\[([\w,-]+)\]", installs):
-            installs += " " + " ".join(sum((extras[name] for name in included.split(",")), []))
+            installs += " ".join(" ".join(extras[name]) for name in included.split(","))
         for distribution in row.packages.values():
             assert distribution in installs, f"{row.extra} does not install {distribution}"
 
