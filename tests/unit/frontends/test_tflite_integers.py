@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tosa_convert.frontends.lowering.scope import NotLowered
-from tosa_convert.frontends.tflite.fixed_point import exponentials, quotients
+from tosa_convert.frontends.tflite.integer_functions import exponentials, quotients
 from tosa_convert.frontends.tflite.rescale import every, is_near_sum, multiplied
 from tosa_convert.frontends.tflite.scales import (
     fixed_point,

@@ -125,7 +125,7 @@ class IntegerCell(LstmCell):
     def __init__(self, weights: Mapping[str, Any], facts: Integers, batch: int) -> None:
         import numpy as np
 
-        from tosa_convert.frontends.tflite import fixed_point
+        from tosa_convert.frontends.tflite import integer_functions
 
         super().__init__(weights)
         self.facts = facts
@@ -137,8 +137,8 @@ class IntegerCell(LstmCell):
             row = np.where(places < batch * outputs, weights[role][places % outputs], 0)
             self.rows[role] = row.astype(np.int32).reshape(batch, 1, 1, cells)
         # All functions in one table, one after the other.
-        bits = sorted({fixed_point.GATE_BITS, facts.cell_bits})
-        tables = [fixed_point.logistic_table(), *map(fixed_point.tanh_table, bits)]
+        bits = sorted({integer_functions.GATE_BITS, facts.cell_bits})
+        tables = [integer_functions.logistic_table(), *map(integer_functions.tanh_table, bits)]
         self.table = np.concatenate(tables).reshape(1, -1, 1)
         # Without what depends on the cell or on other gates, all gates are looked up at once.
         self.is_joint = not self.has_norm and not any(role[:5] == "cell_" for role in self.rows)
@@ -146,7 +146,7 @@ class IntegerCell(LstmCell):
         inputs = len(tables[0])
         self.places = {
             "gate": 0,
-            "c": inputs * (1 + bits.index(fixed_point.GATE_BITS)),
+            "c": inputs * (1 + bits.index(integer_functions.GATE_BITS)),
             "cell": inputs * (1 + bits.index(facts.cell_bits)),
         }
 

@@ -24,7 +24,7 @@ from tosa_convert.frontends.lowering.scope import (
     constant,
     is_float,
 )
-from tosa_convert.frontends.tflite import fixed_point
+from tosa_convert.frontends.tflite import integer_functions
 from tosa_convert.frontends.tflite.node import Node, Rule
 from tosa_convert.frontends.tflite.rescale import ONE, rescaled
 from tosa_convert.frontends.tflite.rules.quantized import either
@@ -98,8 +98,8 @@ def _of_8_bits(n: Node, x: Array) -> Array:
     s = n.scope
     most = rescaled(s, _last(s, x, "reduce_max"), ONE, INT32)
     distance = s.sub(rescaled(s, x, ONE, INT32), most)
-    powers = _exponentials(s, distance, fixed_point.exponentials(n.real(0) * n.scale(0)))
-    shares = s.elementwise("arithmetic_right_shift", powers, fixed_point.SUM_BITS, round=True)
+    powers = _exponentials(s, distance, integer_functions.exponentials(n.real(0) * n.scale(0)))
+    shares = s.elementwise("arithmetic_right_shift", powers, integer_functions.SUM_BITS, round=True)
     total = _last(s, shares, "reduce_sum")
     zeros = s.elementwise("clz", total)
     half = s.elementwise("logical_left_shift", total, s.sub(zeros, 1))

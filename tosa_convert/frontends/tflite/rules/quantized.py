@@ -21,7 +21,7 @@ from tosa_convert.frontends.lowering.scope import (
     is_float,
     is_unsigned,
 )
-from tosa_convert.frontends.tflite.fixed_point import quotients
+from tosa_convert.frontends.tflite.integer_functions import quotients
 from tosa_convert.frontends.tflite.node import Node, Rule
 from tosa_convert.frontends.tflite.rescale import (
     ONE,
