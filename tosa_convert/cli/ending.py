@@ -1,7 +1,7 @@
 """How a verb's work begins and ends: set-up, what becomes of its exceptions, and exit codes.
 
-Exit codes: 0 done; 1 a check found something; 2 usage; 3 bad input; 4 valid but unsupported;
-70 a bug of ours; 128 and its number if a signal ended the command (130 for Ctrl-C).
+Exit codes: 0 done; 1 a check found something; 2 usage; 3 bad input; 4 valid but unsupported; 5 a check
+cannot tell (weak); 70 a bug of ours; 128 and its number if a signal ended the command (130 for Ctrl-C).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The public function `reduce`: shrink a model while a command keeps failing on it.
 
-First operators are left out (`shrinking`), then what is left is simplified (`simplifying`). The answers
-are stored in the work folder, so an interrupted reduction can be
-continued.
+First operators are left out (`Shrinker`), then what is left is simplified (`simplifying`). The answers
+are stored in the work folder, so an interrupted reduction can be continued.
 """
 
 from __future__ import annotations
