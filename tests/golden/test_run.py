@@ -20,7 +20,8 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import Slot, coerce, load_npy, save_npy
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.intermediates import iterate_tensors, save_to_folder
-from tosa_convert.golden.running.programs import draw, input_slots, random_inputs
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import draw, random_inputs
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Graph, Operator, dtype, operator
 from tosa_convert.graph.constant import constant_of

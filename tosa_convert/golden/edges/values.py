@@ -14,7 +14,7 @@ import numpy as np
 
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, Slot
-from tosa_convert.golden.running.programs import random_array
+from tosa_convert.golden.running.random_inputs import random_array
 from tosa_convert.graph.dtypes import FLOATS, FP8, DType
 
 # -- elements of every type as integers in the order of their values -------------------------------
