@@ -14,6 +14,7 @@ from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError
 
 pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
+pytest.importorskip("torch", reason="torch is not installed")
 
 #: File -> the results that the framework computed.
 RESULTS = {"raw.mlir": "torch.npy", "backend.mlirbc": "torch.npy", "onnx.mlir": "onnx.npy"}

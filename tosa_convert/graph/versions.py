@@ -140,9 +140,9 @@ def draft_findings(graph: Graph, month: str) -> Iterator[Finding]:
             elif any(newer := spec.newer_than(month, len(op.inputs))):
                 message = f"{newer[0]} is in TOSA 1.1 since {draft_name(newer[1])}"
             elif PLAIN_BLOCKS.get(spec.name, "x") <= month:
-                (name,) = op.outputs if spec.name == "CONST" else op.inputs
-                tensor = block.tensors[name]
-                if tensor.scale is None and tensor.dtype in BLOCK_SCALED[2:]:
+                names = op.outputs if spec.name == "CONST" else op.inputs
+                tensor = block.tensors.get(names[0]) if names else None
+                if tensor and tensor.scale is None and tensor.dtype in BLOCK_SCALED[2:]:
                     since = draft_name(PLAIN_BLOCKS[spec.name])
                     message = (
                         f"{spec.name} of plain {tensor.dtype} is not in TOSA 1.1 since {since}"

@@ -178,14 +178,14 @@ def _spatial(a: Array, block: Sequence[int]) -> int:
 
 def _reverse_sequence(n: Node) -> Array:
     """Gather from n - 1 - p for a position p of the first n elements, and from p for the others."""
-    s, x = n.scope, n.array(0)
+    s, x, counts = n.scope, n.array(0), n.array(1)
     first, second = n.axis(1, x.rank), n.axis(0, x.rank)
     rest = [axis for axis in range(x.rank) if axis not in (first, second)]
     moved = layout.transpose(s, x, (first, second, *rest))
     rows, size = moved.shape[:2]
     flat = layout.reshape(s, moved, (rows, size, math.prod(moved.shape[2:])))
     places = constant(np.arange(size, dtype=np.int32).reshape(1, size))
-    count = layout.reshape(s, index32(s, n.array(1)), (rows, 1))
+    count = layout.reshape(s, index32(s, counts), (rows, 1))
     index = s.select(s.greater(count, places), s.sub(s.sub(count, 1), places), places)
     made = layout.reshape(s, rows_of_batches(s, flat, index), moved.shape)
     return layout.transpose(s, made, np.argsort((first, second, *rest)).tolist())
