@@ -456,12 +456,12 @@ def _finish(reports: Sequence[FileReport], form: Form | None, output: str | None
         if report.open_inputs and form in (None, as_text):
             sizes = ", ".join(report.open_inputs)
             note(
-                f"note: {report.name}: unknown sizes need TOSA 1.1, and have to be set before it runs: "
-                f"--input-shape of convert sets {sizes}"
+                f"note: {printable(report.name)}: unknown sizes need TOSA 1.1, and have to be set "
+                f"before it runs: --input-shape of convert sets {sizes}"
             )
         if report.replaced and form in (None, as_text):
             for row in dict.fromkeys(f"{row.message}: {row.hint}" for row in report.replaced):
-                note(f"note: {report.name}: {row}")
+                note(f"note: {printable(report.name)}: {row}")
         if report.trace:
             report_bug(report.trace, report.name)
     if len(reports) > 1:

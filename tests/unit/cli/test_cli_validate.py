@@ -18,7 +18,7 @@ from unit.cli.test_cli import save
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.cli.validate_files import FileReport, Status, as_json, as_sarif, as_text
-from tosa_convert.errors import CODES
+from tosa_convert.errors import CODES, printable
 from tosa_convert.formats.write import stamp
 from tosa_convert.graph import Graph
 
@@ -552,11 +552,13 @@ def test_what_left_the_draft_is_a_note_and_with_its_month_a_finding(
     values = [tensor("x", "INT8", (1, 4, 2)), tensor("i", "INT32", (1, 3))]
     values += [tensor("c", "INT32", (1,), b"\1\0\0\0"), tensor("y", "INT8", (1, 3, 2))]
     made = graph("x i", "y", values, [op("CONST", "", "c"), op("ROW_GATHER", "x i c", "y")])
-    path = str(tmp_path / "gone.tosa")
+    # A line end in a name cannot forge a finding.
+    path = str(tmp_path / ("gone.tosa" if sys.platform == "win32" else "gone\nerror: x.tosa"))
     save(Path(path), stamp(made, "1.1"))
     gone = "ROW_GATHER is not in TOSA 1.1 since the draft of September 2026"
     assert run(verb("validate"), [path]) == 0
-    assert f"note: {path}: {gone}: GATHER with a row count replaces it" in capsys.readouterr().err
+    note = f"note: {printable(path)}: {gone}: GATHER with a row count replaces it"
+    assert note in capsys.readouterr().err
     assert run(verb("validate"), [path, "--spec-version", "1.1-2026-08"]) == 0
     assert gone not in "".join(capsys.readouterr())
     assert run(verb("validate"), [path, "--spec-version", "1.1-2026-09"]) == 1
