@@ -26,7 +26,7 @@ SECTIONS: Final = {
     "Edit": ("extract", "rewrite"),
 }
 VERBS: Final = tuple(name for names in SECTIONS.values() for name in names)
-#: Verbs that are no part of the judge.
+#: Verbs of the folder `qualify`.
 _OF_QUALIFICATION: Final = ("bisect", "fuzz", "generate", "power", "reduce", "suite")
 
 

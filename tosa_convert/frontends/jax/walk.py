@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import jax
 import numpy as np
 from jax.extend.core import Literal
 
@@ -149,10 +150,12 @@ class Walk:
 
 
 def _constant(value: Any, aval: Any = None) -> Array:
-    """Return a constant of a jaxpr. Its elements are not copied."""
+    """Return a constant of a jaxpr. A numpy array is copied, as its owner may change it."""
     if is_key(value):
         return Array(value.dtype, tuple(value.shape), value)
     data = np.asarray(value, None if aval is None else aval.dtype)
+    if data.flags.writeable or not isinstance(value, jax.Array):
+        data = data.copy()
     if is_complex(data.dtype):
         return as_parts(data)
     return Array(data.dtype, tuple(data.shape), data)

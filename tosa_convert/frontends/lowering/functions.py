@@ -25,7 +25,7 @@ from tosa_convert.frontends.lowering.scope import (
 
 #: Integer exponents up to this one are products.
 _MOST_PRODUCTS: Final = 64
-#: The greatest exponent of integers that is no constant.
+#: The greatest computed exponent of integers.
 _MOST_EXPONENT: Final = 2**31 - 1
 #: Coefficients, the highest power first, of arctangent near 0 (in powers of x^2), and of the inverse
 #: error function near 0 and far from it (M. Giles, "Approximating the erfinv function", 2010).

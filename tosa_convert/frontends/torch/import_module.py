@@ -155,7 +155,7 @@ class _Importer:
         sizes, kind = _sizes_and_kind(operation.results[0].type)
         named = _NAME.match(str(value)) if not isinstance(value, ir.DenseElementsAttr) else None
         if named:
-            # Behind the alignment of the data, of four bytes.
+            # The data follows its alignment, which takes four bytes.
             data = bytearray.fromhex(self._resources[named[1].strip('"')])[4:]
             return torch.frombuffer(data, dtype=kind).reshape(sizes)
         if kind is torch.bfloat16:

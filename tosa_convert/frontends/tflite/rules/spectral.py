@@ -36,7 +36,9 @@ def _part(index: int) -> Rule:
 def _parts(n: Node) -> tuple[Array, Array]:
     found = n.array(0).parts
     if found is None:
-        raise NotLowered("its operand is no spectrum")
+        raise NotLowered(
+            "its operand does not come from RFFT2D", "compute the spectrum in the model"
+        )
     return found
 
 
