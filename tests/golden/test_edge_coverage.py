@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tosa_convert import golden
 from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.edges.back_propagation import back_propagate
+from tosa_convert.golden.edges.coverage import EdgeCoverage
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.edges.operator_edges import Demand
 from tosa_convert.golden.edges.trace import operands_of
@@ -100,6 +102,22 @@ def test_argmax_has_equal_elements_nan_and_the_greatest_at_the_end() -> None:
     assert {"equal extremes", "NaN", "extreme at the end"} <= met(b.graph(), "ARGMAX").keys()
 
 
+def test_operators_behind_others_get_numbers_of_every_exponent() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (16, 32))
+    b.output(b.rsqrt(b.abs(b.mul(x, 0.3))), name="y")
+    graph = b.graph()
+    sets = [find_edge_inputs(graph, seed, {}).coverage for seed in (0, 1000, 2000, 3000)]
+    *_, row = reduce(EdgeCoverage.joined, sets).operators
+    (exponents,) = row.exponents
+    assert exponents.operand == "input1"
+    assert len(exponents.met) > 0.98 * 254
+    assert exponents.missed()[-1].endswith("2^127")  # 0.3 times the greatest number is less
+    assert f"{len(exponents.met)} of 254, never " in str(row)
+    few = golden.edge_coverage(graph, {"x": np.full((16, 32), 0.7, np.float32)}).operators[-1]
+    assert few.exponents[0].missed() == ["2^-126 to 2^-4", "2^-2 to 2^127"]
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "make",
@@ -167,7 +185,7 @@ def test_coverage_of_several_inputs_is_joined() -> None:
     both = one.joined(other)
     assert (one.met, other.met, both.met) == (1, 1, 2)
     assert both.existing == one.existing == other.existing
-    assert str(both) == f"2 of {both.existing} edges of 1 operator are met"
+    assert str(both) == f"2 of {both.existing} edges of 1 operator, 1 of 508 exponents are met"
     assert both.to_dict()["operators"][0]["met"] == {"0": 1, "whole": 1}
 
 
