@@ -194,3 +194,34 @@ def test_coverage_of_a_program_that_tosa_leaves_open_is_refused() -> None:
     b.output(b.abs(b.input("x", "int32", (1,))))
     with pytest.raises(TosaConvertError, match="does not define"):
         golden.edge_coverage(b.graph(), {"x": np.array([-(2**31)], np.int32)})
+
+
+def products(kind: str) -> tuple[Graph, int]:
+    """Return a product of INT8 of many terms, and the greatest sum that its accumulator may have."""
+    b, draw = Builder(), np.random.default_rng(3)
+    x = b.input("x", "int8", (1, 6, 6, 64) if kind == "conv2d" else (1, 4, 576))
+    if kind == "matmul":
+        b.output(b.matmul(x, b.input("z", "int8", (1, 576, 8))), name="y")
+        return b.graph(), 576 * 128 * 128
+    weight = draw.integers(-127, 128, (8, 3, 3, 64) if kind == "conv2d" else (1, 576, 8))
+    pair = np.maximum(weight * 127, weight * -128)
+    if kind == "conv2d":
+        bias = b.const([0] * 8, "int32")
+        sizes: Any = {"pad": (1,) * 4, "stride": (1, 1), "dilation": (1, 1)}
+        b.output(b.conv2d(x, b.const(weight, "int8"), bias, **sizes), name="y")
+        return b.graph(), int(pair.sum(axis=(1, 2, 3)).max())
+    b.output(b.matmul(x, b.const(weight, "int8")), name="y")
+    return b.graph(), int(pair.sum(axis=1).max())
+
+
+@pytest.mark.parametrize("kind", ["conv2d", "matmul", "weights"])
+def test_sums_of_integers_reach_the_limits_of_their_accumulators(kind: str) -> None:
+    graph, most = products(kind)
+    sets = [find_edge_inputs(graph, seed, {}) for seed in (0, 1000, 2000, 3000)]
+    (row,) = reduce(EdgeCoverage.joined, [own.coverage for own in sets]).operators
+    assert {"greatest sum", "least sum"} <= row.met.keys()
+    found = [golden.run(graph, own.arrays, engine="numpy").outputs["y"] for own in sets]
+    assert max(int(y.max()) for y in found) == most
+    # An accumulator that has one bit less than the sum and its sign need is off in some set.
+    half = 1 << (most.bit_length() - 1)
+    assert any(((y.astype(np.int64) + half) % (2 * half) - half != y).any() for y in found)

@@ -480,7 +480,7 @@ def _compared(
         low_precision=imprecise,
         weak=is_measured and totals.ok and not is_refused and totals.differing > 0,
         statistics=totals.statistics.result(),
-        note="; ".join(filter(None, (note, vacuous, _beyond_ordinary(totals)))),
+        note="; ".join(filter(None, (note, vacuous, _beyond_ordinary(totals), totals.leaning))),
         **base,
         **worst,
     )
@@ -552,6 +552,7 @@ class _Totals:
         self.atol = self.rtol = self.ulp = 0.0
         self.margin: float | None = None
         self.ok = self.keeps_rule = True
+        self.leaning = ""
 
     def add(self, part: slice, expected: Array, actual: Array) -> None:
         """Compare one part."""
@@ -609,6 +610,8 @@ class _Totals:
             together = self.network.fraction()
             self.margin = max(self.margin or 0.0, together)
             self.ok = self.ok and together <= 1.0
+            fraction, text = self.network.leaning()
+            self.leaning = text if fraction > 1.0 else ""
 
     def _add_needed(self, one: Array, other: Array, difference: Array, size: Array) -> None:
         """Raise the tolerances that would have been enough."""

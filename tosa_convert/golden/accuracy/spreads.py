@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.accuracy.criteria import Spread
+from tosa_convert.golden.accuracy.criteria import ONE_SIDED, TRUNCATED, Spread, leanings
 from tosa_convert.golden.accuracy.erring_runs import (
     COHERENT,
     RUNS,
@@ -31,6 +31,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
 )
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.derived import extract, touches_variables
+from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST
 from tosa_convert.reference.block_scaled import Scaled, Value, plain
@@ -282,7 +283,22 @@ def spread_of(
     if counts is not None:
         # Where no run has a number, nothing says how far it may be off.
         sigma = np.where((counts == 0) & np.isfinite(exact), np.inf, sigma)
-    return Spread(exact, sigma=sigma, kinds=kinds)
+    inside = np.where(np.isfinite(sigma) & (np.abs(exact) <= most), sigma, 0.0)
+    with np.errstate(all="ignore"):
+        leaning = [leanings(array - exact, exact, inside) for array in arrays[1:]]
+    means = [np.square(np.stack(rows)).mean(axis=0) for rows in zip(*leaning, strict=True)]
+    one_sided = TRUNCATED if _may_be_truncated(block) else ONE_SIDED
+    return Spread(exact, sigma=sigma, kinds=kinds, leaning=means or None, one_sided=one_sided)
+
+
+def _may_be_truncated(block: Block) -> bool:
+    """Return whether a sum is stored in the shortest type of a block: TOSA lets it be truncated."""
+    rows = [tensor.dtype for tensor in block.tensors.values() if tensor.dtype.name in FLOATS]
+    least = min((row.bits for row in rows), default=0)
+    sums = [op for op in block.operators if op.spec.accuracy == "dot-product"]
+    types = [block.tensors[name].dtype for op in sums for name in op.outputs]
+    types += [row for op in sums if isinstance(row := op.attributes.get("acc_type"), DType)]
+    return any(row.is_float and row.bits <= least for row in types)
 
 
 def _squares_of_errors(
@@ -355,12 +371,17 @@ def merged(spreads: Sequence[Spread]) -> Spread:
     mean = np.maximum(np.sqrt(squares / np.maximum(counts, 1)), _OF_LARGEST * largest)
     sigma = np.where(counts > 0, mean, np.inf)
     kinds = all_of("kinds")
-    return Spread(
-        first.exact,
+    return replace(
+        first,
         sigma=sigma,
         kinds=reduce(np.bitwise_or, kinds) if kinds else None,
         alone=_outweighing(np.square(np.where(is_known.any(axis=0), sigma, 0.0))),
+        leaning=_mean_leaning([own.leaning for own in spreads if own.leaning is not None]),
     )
+
+
+def _mean_leaning(rows: Sequence[list[Array]]) -> list[Array] | None:
+    return [np.mean(own, axis=0) for own in zip(*rows, strict=True)] if rows else None
 
 
 def _outweighing(squares: Array) -> Array:

@@ -21,6 +21,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     terms_of_sum,
 )
 from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.edges.back_propagation import extreme_masks, extreme_targets
 from tosa_convert.golden.edges.operator_edges import edges_of, element_targets, row_targets
 from tosa_convert.golden.edges.trace import (
     Elements,
@@ -236,7 +237,9 @@ class CoverageWatch:
         counts = self.met.setdefault(path, Counter())
         self._locations[path] = operator.location
         with np.errstate(all="ignore"):
-            for label, mask in edges_of(call, step.results[operator.outputs[0]], positions):
+            result = step.results[operator.outputs[0]]
+            masks = edges_of(call, result, positions), extreme_masks(call, result, positions)
+            for label, mask in itertools.chain(*masks):
                 if count := int(np.count_nonzero(mask)):
                     counts[label] += count
         if path not in self.known:
@@ -319,7 +322,8 @@ def edge_labels(operator: Operator, call: Call, positions: list[int]) -> list[st
                     targets = element_targets(elements, position, generator)
                     found |= dict.fromkeys(target.label for target in targets)
         elif operator.spec.accuracy != "operand" and 0 in positions:
-            found |= dict.fromkeys(target.label for target in row_targets(call, generator))
+            targets = row_targets(call, generator), extreme_targets(call, positions, generator)
+            found |= dict.fromkeys(target.label for own in targets for target in own)
     return list(found)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import Slot, match
-from tosa_convert.golden.edges.back_propagation import back_propagate
+from tosa_convert.golden.edges.back_propagation import back_propagate, extreme_targets
 from tosa_convert.golden.edges.coverage import (
     CoverageWatch,
     EdgeCoverage,
@@ -231,12 +231,10 @@ class Candidate:
 # single elements of the inputs; a run says what came of it.
 
 #: Elements of one tensor that are propagated back in one round.
-_MOST: Final = 512
+_MOST: Final = 8192
 #: Elements for one edge of one operator in one round.
 _FOR_ONE: Final = 2
-#: Each round of this number also wants signs and exponents that an operand does not have, of one in so
-#: many of its elements.
-_SIZES: Final = 2
+#: One of so many elements of an operand is to have a sign and an exponent that none has.
 _SIZED: Final = 8
 #: Each round of this number changes neighbours, and not what operators want.
 _BLOCKS: Final = 3
@@ -262,13 +260,15 @@ class EdgeSearch:
     watch: CoverageWatch
     rounds: int = 0
     _changing: set[str] = field(default_factory=set)
+    _wants_sizes: bool = False
 
-    def improve(self) -> bool:
-        """Try inputs that meet more edges; return whether they are better."""
+    def improve(self, *, sizes: bool = False) -> bool:
+        """Try inputs that meet more edges; return whether they are better. sizes: or more exponents."""
+        self._wants_sizes = sizes
         generator = np.random.default_rng([self.seed, self.rounds, 2])
         self.rounds += 1
         self._changing = changing_names(self.graph.main)
-        if self.rounds % _BLOCKS == 0:
+        if self.rounds % _BLOCKS == 0 and not sizes:
             changes = self._blocks(generator)
         else:
             changes = self._changes(self._demands(generator), generator)
@@ -350,6 +350,7 @@ class EdgeSearch:
                         targets += element_targets(elements, position, generator)
             elif operator.spec.accuracy != "operand" and 0 in positions:
                 targets += row_targets(call, generator)
+                targets += extreme_targets(call, positions, generator)
         missed = [target for target in targets if not met.get(target.label)]
         order = [missed[number] for number in generator.permutation(len(missed))]
         if generator.integers(2):
@@ -375,7 +376,7 @@ class EdgeSearch:
     ) -> Iterator[EdgeTarget]:
         """Iterate over demands for numbers of the binades that the operator did not meet."""
         path = operator_path("", index, operator).strip()
-        if self.rounds % _SIZES:
+        if not self._wants_sizes:
             return
         for row, met in zip(self.watch.known[path][1], self.watch.sizes[path], strict=True):
             missed = binades_of(row.dtype)[row.exist & ~met]
@@ -495,6 +496,8 @@ def _score(watch: CoverageWatch) -> tuple[int, int]:
 #: How often values are propagated back, and how often in a small program. Each takes a run or two.
 _ROUNDS: Final = 3
 _ROUNDS_IF_SMALL: Final = 9
+#: Rounds after these for exponents; a larger program has most of them.
+_ROUNDS_OF_SIZES: Final = 2
 #: The tensors of a small program have at most so many bytes together.
 _SMALL_BYTES: Final = 1 << 20
 #: A program whose tensors have at most so many bytes together gets several sets of edge inputs for each
@@ -647,4 +650,6 @@ def find_edge_inputs(
     if size <= KEPT_BYTES:
         for _ in range(_ROUNDS if size > _SMALL_BYTES else _ROUNDS_IF_SMALL):
             search.improve()
+        for _ in range(0 if size > _SMALL_BYTES else _ROUNDS_OF_SIZES):
+            search.improve(sizes=True)
     return EdgeInputs(search.arrays, candidate.repairs, search.watch.coverage())

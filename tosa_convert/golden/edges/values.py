@@ -191,7 +191,7 @@ def binade_numbers(array: Array, row: DType) -> Array:
     half = len(firsts) // 2
     places = np.where(codes < 0, half - sizes, half - 1 + sizes)
     is_none = (sizes <= 0) | (places < 0) | (places >= len(firsts))
-    return np.where(is_none, len(firsts), places)
+    return np.asarray(np.where(is_none, len(firsts), places))
 
 
 def in_binades(array: Array, row: DType) -> Array:
@@ -211,7 +211,8 @@ def of_every_size(
     # Every number of successive ones is evenly spread.
     step = next(n for n in range(round(0.618 * len(binades)), 0, -1) if gcd(n, len(binades)) == 1)
     chosen = binades[(turn * count + np.arange(count)) * step % len(binades)]
-    return generator.integers(chosen[:, 0], chosen[:, 1], endpoint=True)
+    codes: Array = generator.integers(chosen[:, 0], chosen[:, 1], endpoint=True)
+    return codes
 
 
 def special_codes(row: DType) -> tuple[int, ...]:
