@@ -62,13 +62,11 @@ class Call:
         return self._position(name) is not None
 
     def raw(self, name: str) -> Array:
-        """Return an operand as it is."""
         position = self._position(name)
         assert position is not None, f"{self.spec.name} has no operand {name}"
         return self.operands[position]
 
     def type_of(self, name: str) -> Type:
-        """Return the type of an operand."""
         position = self._position(name)
         assert position is not None, f"{self.spec.name} has no operand {name}"
         return self.types[position]
@@ -105,12 +103,10 @@ class Call:
 
     @property
     def is_integer(self) -> bool:
-        """Return whether the first operand has integers."""
         return not is_float(self.operands[0].dtype)
 
     @property
     def result(self) -> Type:
-        """Return the type of the first result."""
         return self.results[0]
 
     def _position(self, name: str) -> int | None:

@@ -67,11 +67,9 @@ class _Convolution:
         return ("batch", *self.names, "channels")
 
     def input(self, view: OperatorView) -> tuple[int, ...]:
-        """Return the sizes of the input."""
         return sizes_of(view.shape(self.input_name), self.rank)
 
     def weight(self, view: OperatorView) -> tuple[int, ...]:
-        """Return the sizes of the weight."""
         return sizes_of(view.shape(self.weight_name), self.rank)
 
     def kernel_sizes(self, view: OperatorView) -> tuple[int, ...]:
@@ -125,7 +123,6 @@ class _Convolution:
             yield from axis.violations()
 
     def infer(self, view: OperatorView) -> tuple[ResultShape, ...]:
-        """Infer the result's shape."""
         return (self.result(view, [axis.output() for axis in self.axes(view)]),)
 
     def result(self, view: OperatorView, sizes: list[int]) -> tuple[int, ...]:
@@ -151,7 +148,6 @@ class _Convolution:
         )
 
     def ranks(self) -> tuple[Check, ...]:
-        """Return the checks of the ranks of the operands."""
         return (
             rank(self.input_name, self.rank),
             rank(self.weight_name, self.rank),
@@ -159,7 +155,6 @@ class _Convolution:
         )
 
     def shared_checks(self) -> tuple[Check, ...]:
-        """Return the conditions of all convolutions."""
         return self.channels, self.bias_size
 
 
@@ -313,7 +308,6 @@ class _Product:
             )
 
     def infer(self, view: OperatorView) -> tuple[ResultShape, ...]:
-        """Infer the result's shape."""
         batch, height, _ = self.sizes(view, self.a)
         other = self.sizes(view, self.b)
         if not self.is_transposed or other[0] != 1:
