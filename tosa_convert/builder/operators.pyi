@@ -160,8 +160,24 @@ class Operators(BlockBuilder):
               PRO-FP: T BF16; U BF16; B BF16; A FP32
               PRO-FP: T FP8E4M3; U FP8E4M3; B FP16; A FP16
               PRO-FP: T FP8E5M2; U FP8E5M2; B FP16; A FP16
-              PRO-FP, TOSA 1.1: T FP8E4M3; U FP8E4M3; B FP32; A FP32
-              PRO-FP, TOSA 1.1: T FP8E5M2; U FP8E5M2; B FP32; A FP32
+              PRO-FP, TOSA 1.1: T FP32, FP16, BF16, FP8E4M3 or FP8E5M2; U FP32, FP16, BF16, FP8E4M3
+                or FP8E5M2; B FP32; A FP32
+              PRO-FP, TOSA 1.1: T FP16, FP8E4M3 or FP8E5M2; U FP16, FP8E4M3 or FP8E5M2; B FP16; A
+                FP16 or FP32
+              PRO-FP, TOSA 1.1: T BF16, FP8E4M3 or FP8E5M2; U BF16, FP8E4M3 or FP8E5M2; B BF16; A
+                BF16 or FP32
+              PRO-FP, EXT-MXFP-CONV: T FP32, FP16, BF16, FP8E4M3, FP8E5M2 or block-scaled; U
+                block-scaled; B FP32; A FP32
+              PRO-FP, EXT-MXFP-CONV: T block-scaled; U FP32, FP16, BF16, FP8E4M3 or FP8E5M2; B FP32;
+                A FP32
+              PRO-FP, EXT-MXFP-CONV: T FP16, FP8E4M3, FP8E5M2 or block-scaled; U block-scaled; B
+                FP16; A FP16 or FP32
+              PRO-FP, EXT-MXFP-CONV: T block-scaled; U FP16, FP8E4M3 or FP8E5M2; B FP16; A FP16 or
+                FP32
+              PRO-FP, EXT-MXFP-CONV: T BF16, FP8E4M3, FP8E5M2 or block-scaled; U block-scaled; B
+                BF16; A BF16 or FP32
+              PRO-FP, EXT-MXFP-CONV: T block-scaled; U BF16, FP8E4M3 or FP8E5M2; B BF16; A BF16 or
+                FP32
 
         Rules:
             - input has rank 5

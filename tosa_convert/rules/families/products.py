@@ -266,6 +266,13 @@ _CONVOLUTIONS: Final[Rules] = {
 _MATMUL_DIMENSIONS: Final = ("batch", "height", "width")
 
 
+#: What the draft has since August 2026, in MATMUL and MATMUL_T, and is not here.
+_BATCHES_HINT: Final = (
+    "the draft of TOSA 1.1 broadcasts batches of any rank since August 2026, which tosa-convert does "
+    "not have yet: RESHAPE them to one dimension, and TILE those that are broadcast"
+)
+
+
 class _Product:
     """How an operator lays out its operands: [N, H, C], and [N, C, W] or the transposed [D, W, C].
 
@@ -275,6 +282,7 @@ class _Product:
     def __init__(self, suffix: str, *, is_transposed: bool) -> None:
         self.a, self.b = f"a{suffix}", f"b{suffix}"
         self.is_transposed = is_transposed
+        self.hint = "" if suffix else _BATCHES_HINT
         self.columns, self.channels = (1, 2) if is_transposed else (2, 1)
 
     def sizes(self, view: OperatorView, name: str) -> tuple[int, ...]:
@@ -294,6 +302,7 @@ class _Product:
             "batch",
             f"batch size {found} of {self.b}, and {expected} of {self.a}",
             f"{expected} or 1" if self.is_transposed else str(expected),
+            self.hint if 1 in (expected, found) else "",
         )
 
     def same_channels(self, view: OperatorView) -> Iterator[Violation]:
@@ -318,7 +327,7 @@ class _Product:
         """Return the row of an operator with these conditions of its further operands."""
         return OperatorRules(
             self.infer,
-            (rank(self.a, 3), rank(self.b, 3), *ranks),
+            (rank(self.a, 3, hint=self.hint), rank(self.b, 3, hint=self.hint), *ranks),
             (self.same_batch, self.same_channels, *checks),
             _MATMUL_DIMENSIONS,
         )
