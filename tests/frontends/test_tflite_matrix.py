@@ -363,18 +363,22 @@ _ELLIPSES: Final[tuple[tuple[tuple[Any, Any, Any], Shape, dict[str, Any]], ...]]
 )
 
 
+#: The axis and the batches of GATHER, and the shape of its result.
+_GATHERED: Final[tuple[tuple[int, int, Shape], ...]] = (
+    (2, 1, (2, 3, 2, 5)),
+    (3, 1, (2, 3, 4, 2)),
+    (2, 0, (2, 3, 2, 2, 5)),
+    (-1, -1, (2, 3, 4, 2)),
+    (1, 1, (2, 2, 4, 5)),
+)
+
+
 def placed() -> Program:
     """Elements at computed places, in shapes that are filled in."""
     program = Program("placed", "ends")
     x = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
     places = np.array([[3, 0], [1, 2]], np.int32)
-    for axis, batches, shape in (
-        (2, 1, (2, 3, 2, 5)),
-        (3, 1, (2, 3, 4, 2)),
-        (2, 0, (2, 3, 2, 2, 5)),
-        (-1, -1, (2, 3, 4, 2)),
-        (1, 1, (2, 2, 4, 5)),
-    ):
+    for axis, batches, shape in _GATHERED:
         for index in (places % 3, program.constant(places % 3, "int32")):
             add(program, "GATHER", [x, index], "", shape, axis=axis, batch_dims=batches)
     wide = x.reshape(2, 2, 3, 10)
@@ -389,8 +393,8 @@ def placed() -> Program:
     first, size = program.constant([0, 3, 0], "int32"), program.constant([2, -1, 4], "int32")
     add(program, "SLICE", [rows, first, size], "", (2, 9, 4))
     value = given(program, rows)
-    for (first, last, step), shape, masks in _ELLIPSES:
-        bounds = [program.constant(row, "int32") for row in (first, last, step)]
+    for rows_of, shape, masks in _ELLIPSES:
+        bounds = [program.constant(row, "int32") for row in rows_of]
         add(program, "STRIDED_SLICE", [value, *bounds], "", shape, **masks)
     tiled = [program.constant(x[0, 0, 0], "float32"), program.constant([3], "int32")]
     add(program, "TILE", tiled, "", (15,))
@@ -400,9 +404,9 @@ def placed() -> Program:
     return program
 
 
-def further() -> Program:
-    """Kernels of quantised numbers that few models have, and sizes that RESIZE does not take."""
-    program = Program("further", "ends")
+def rarely_scaled() -> Program:
+    """Kernels of quantised numbers that few models have."""
+    program = Program("rarely scaled", "ends")
     x, y = pairs(*(np.arange(-128, 128, step).astype(np.int8) for step in (5, 7)))
     for scales, zeros in (
         ((0.05, 0.1, 0.03), (3, -7, 5)),
@@ -413,15 +417,15 @@ def further() -> Program:
             Quantized((one,), zero) for one, zero in zip(scales, zeros, strict=True)
         )
         # TFLite does not define the division by 0, nor of small numbers at large quotients of scales.
-        numbers_of = np.where(np.abs(x - np.int16(left.zero)) < 4, np.int8(100), x)
+        dividends = np.where(np.abs(x - np.int16(left.zero)) < 4, np.int8(100), x)
         divisors = np.where(y == right.zero, y - 1, y)
-        values = [given(program, numbers_of, left), given(program, divisors, right)]
+        values = [given(program, dividends, left), given(program, divisors, right)]
         for code in (0, 3):
             add(program, "DIV", values, quantized=result, activation=code)
-    for scale, zero, result in ((0.05, -128, 0.02), (0.3, 0, 0.05), (2.0, -20, 0.11)):
+    for scale, zero, root in ((0.05, -128, 0.02), (0.3, 0, 0.05), (2.0, -20, 0.11)):
         # TFLite refuses negative numbers when it runs.
         value = given(program, np.arange(zero, 128).astype(np.int8), Quantized((scale,), zero))
-        add(program, "SQRT", [value], quantized=Quantized((result,), -100))
+        add(program, "SQRT", [value], quantized=Quantized((root,), -100))
     x, y = pairs(*(np.array([-32768, -777, -3, -1, 0, 1, 2, 6, 32767], np.int16),) * 2)
     for powers, to in (((-10, -12), -10), ((-3, 0), 0), ((-11, -11), -11), ((2, -1), 2)):
         values = [
@@ -442,16 +446,22 @@ def further() -> Program:
     add(program, "CONCATENATION", joined, "", (156,), Quantized((0.03,), 122), axis=-1)
     joined[1] = program.constant(np.arange(0, 256, 5), "uint8", quantized=Quantized((0.07,), 9))
     add(program, "CONCATENATION", joined, "", (156,), Quantized((0.03,), 122), axis=-1)
-    numbers_of = program.constant(np.arange(-128, 128), "int8", quantized=Quantized((0.03,), 9))
-    add(program, "TANH", [numbers_of], quantized=Quantized((1 / 128,)))
+    known = program.constant(np.arange(-128, 128), "int8", quantized=Quantized((0.03,), 9))
+    add(program, "TANH", [known], quantized=Quantized((1 / 128,)))
+    return program
+
+
+def of_floats() -> Program:
+    """Boundaries, sizes that RESIZE does not take, sums of no axis or of one element, and spectra."""
+    program = Program("floats", "ends")
     bounds = [-1.5, 0.0, 2.5]
     for dtype in ("float32", "int32"):
         add(program, "BUCKETIZE", [numbers(dtype)], "int32", boundaries=bounds)
     image = program.input("float32", (1, 40, 3, 1))
     for operator in ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"):
-        for size in ([2, 3], [1, 2500]):
-            sizes = program.constant(size, "int32")
-            add(program, operator, [image, sizes], "", (1, *size, 1))
+        for sizes in ([2, 3], [1, 2500]):
+            operands = [image, program.constant(sizes, "int32")]
+            add(program, operator, operands, "", (1, *sizes, 1))
     rows = given(program, np.arange(-9, 15, dtype=np.int32).reshape(2, 3, 4))
     for axes, shape in (([], (2, 3, 4)), ([1], (2, 4)), ([0, 2], (3,))):
         for operator in ("SUM", "MEAN"):
@@ -459,8 +469,8 @@ def further() -> Program:
     column = program.input("float32", (3, 1))
     add(program, "CUMSUM", [column, program.constant(1, "int32")], exclusive=True)
     image = program.input("float32", (2, 6, 8))
-    size, part = program.constant([8, 8], "int32"), ("complex64", (2, 8, 5))
-    (spectrum,) = program.apply("RFFT2D", [image, size], part)
+    size = program.constant([8, 8], "int32")
+    (spectrum,) = program.apply("RFFT2D", [image, size], ("complex64", (2, 8, 5)))
     for operator in ("COMPLEX_ABS", "REAL", "IMAG"):
         add(program, operator, [spectrum], "float32")
     return program
@@ -476,7 +486,8 @@ FAMILIES: Final[dict[str, tuple[Callable[[], Program], float, str]]] = {
     "products": (products, 1e-5, ""),
     "moved": (moved, 0, ""),
     "placed": (placed, 0, ""),
-    "further": (further, 2e-5, ""),
+    "rarely scaled": (rarely_scaled, 1e-6, ""),
+    "floats": (of_floats, 2e-5, ""),
     "absolutes": (absolutes, 0, ""),
     "normalized": (normalized, 0, ""),
 }

@@ -100,17 +100,15 @@ class OwnConverter:
     @pytest.fixture(autouse=True)
     def _own_converter(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from tosa_convert.frontends.process import child, run
+        from tosa_convert.frontends.process.request import REQUEST_FILE, Request
         from tosa_convert.process.child import Ended
 
         in_a_child = run._run
 
-        def in_this_process(folder: Path, python: str, *rest: Any, **options: Any) -> Ended:
-            request = folder / run.REQUEST_FILE
-            if (
-                not request.exists()
-                or run.Request.from_json(request.read_text()).frontend != "tflite"
-            ):
-                return in_a_child(folder, python, *rest, **options)
+        def in_this_process(folder: Path, *rest: Any, **options: Any) -> Ended:
+            path = folder / REQUEST_FILE
+            if not path.exists() or Request.from_json(path.read_text()).frontend != "tflite":
+                return in_a_child(folder, *rest, **options)
             try:
                 return Ended(child.main(folder))
             except SystemExit as error:
