@@ -74,11 +74,7 @@ def save_graph(
     like: Format = "tosa",
     options: WriteOptions = _WRITE_OPTIONS,
 ) -> None:
-    """Write a program; "-" is standard output.
-
-    to: the format, if --to names it; else the extension of a file decides.
-    like: the format for standard output, if --to does not name it.
-    """
+    """Write a program; "-" is standard output. to: as --to says, else by the extension, or `like`."""
     if path != STANDARD:
         from tosa_convert.formats.write import save
 
@@ -90,10 +86,7 @@ def save_graph(
 
 
 def edit_file(source: str, edit: Callable[[Graph], Graph], given: Mapping[str, Any]) -> Graph:
-    """Read a program, edit it, and write the result; return the result.
-
-    given: the options of the verb: --output, --to, and those of reading and writing.
-    """
+    """Read a program, edit it, and write the result; return the result. given: the verb's options."""
     graph, opened = load_input(source, ReadOptions.of(given))
     refuse_same_file(source, given["output"])
     result = edit(graph)
@@ -175,10 +168,7 @@ class ConvertOptions:
 
 
 def open_source(source: str, options: ConvertOptions, data: memoryview | None = None) -> Input:
-    """Open an input; refuse it if it does not fit the requested direction.
-
-    data: standard input, if it is read already.
-    """
+    """Open an input, or `data`, standard input; refuse it if it does not fit the requested direction."""
     opened = open_path(source, options.read, data)
     found = FORMATS[opened.format]
     if options.direction == "export" and not opened.is_mlir:
@@ -197,10 +187,7 @@ def default_format(read_from: Format) -> Format:
 
 
 def output_format(output: str, options: ConvertOptions, like: Format = "tosa") -> Format:
-    """Return the format of an output file: what --to says, or its extension, or the direction.
-
-    like: the format of standard output.
-    """
+    """Return an output's format: by --to, extension, or direction; `like` for standard output."""
     if options.to is not None:
         return options.to
     if output == STANDARD:
@@ -284,10 +271,7 @@ def write_output(
 def applicable(
     read_from: Form, where: str, file_format: Format, options: ConvertOptions
 ) -> WriteOptions:
-    """Return the options for writing.
-
-    Refuses all options together that do not apply to input and output.
-    """
+    """Return the options for writing; refuse together all that do not apply to input and output."""
     write_options = options.write
     refuse_inapplicable(options.given(), where, read_from=read_from, written_as=file_format)
     refuse_weights(file_format, write_options.weights)
@@ -346,7 +330,6 @@ def _read(opened: Input, options: ConvertOptions, context: Any) -> Graph:
 
 
 def renamed(graph: Graph, options: ConvertOptions) -> Graph:
-    """Return the graph with the names that the options give to arguments and results."""
     if options.input_names or options.output_names:
         from tosa_convert.graph.derived import rename
 

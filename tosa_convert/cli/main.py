@@ -42,7 +42,6 @@ class _AllVerbs(Verbs):
         return verb(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the verbs below the headings of what they are for."""
         for heading, rows in SECTIONS.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, verb(name).get_short_help_str()) for name in rows])

@@ -88,10 +88,7 @@ def print_text(text: str, *, err: bool = False) -> None:
 
 
 def report_bug(trace: str, where: str = "") -> None:
-    """Print the traceback of an unexpected exception and say that it is our fault.
-
-    where: the file that was being worked on, where there are several.
-    """
+    """Print the traceback of an unexpected exception and say that it is our fault. where: the file."""
     prefix = f"{printable(where)}: " if where else ""
     say(
         f"{trace}{prefix}internal error in tosa-convert {__version__}: "
@@ -122,10 +119,7 @@ def refuse_terminal_input() -> None:
 
 
 def copy_standard_input(path: str) -> str:
-    """Return the path of a file to read: that of a copy, which the verb removes, of standard input.
-
-    path: what the user gave. Any other path than "-" is returned as it is.
-    """
+    """Return the path of a file to read: for standard input, that of a copy, which the verb removes."""
     if path != STANDARD:
         return path
     import click
@@ -159,10 +153,7 @@ def named_by_user(error: TosaConvertError) -> TosaConvertError:
 
 
 def write_file(path: str, pieces: Pieces, what: str = "") -> None:
-    """Write a file; "-" is standard output.
-
-    what: the kind of a file that is not text, and so does not go to a terminal.
-    """
+    """Write a file; "-" is standard output. what: the kind of a file that is no text for a terminal."""
     if path != STANDARD:
         replace_file(path, pieces)
         return
@@ -214,7 +205,6 @@ class ProgressDisplay:
 
     @property
     def total(self) -> int:
-        """Return the amount of work; 0 if it is unknown."""
         if not isinstance(self._total, int):
             self._total = self._total()
         return self._total

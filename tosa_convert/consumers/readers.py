@@ -356,7 +356,6 @@ def releases(row: Consumer) -> dict[str, Consumer]:
 
 
 def listed_formats(row: Consumer) -> str:
-    """Return the formats that a program reads, in words."""
     *first, last = (FORMATS[name] for name in row.formats)
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -413,7 +412,6 @@ MAC_COUNTS: Final = {
 
 
 def every_reader() -> list[str]:
-    """Return the names of all programs, and of those of an accelerator."""
     return [
         row.spelling
         for name in READERS

@@ -151,7 +151,6 @@ def _warn_of_target(graph: Graph) -> None:
 def render(
     graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS
 ) -> Iterable[Any]:
-    """Return the content of a file, all of it in one piece of storage."""
     refuse_weights(file_format, options.weights)
     if _size_beside(graph, file_format, options.weights) is not None:
         message = "the weights would be stored in a folder beside the file, and there is no file"
@@ -228,10 +227,7 @@ def _older_state(options: WriteOptions) -> str:
 
 
 def _bytecode_version(options: WriteOptions, state: str) -> int:
-    """Return the version of bytecode for a state of the dialect: in older ones attributes have names.
-
-    Raises TosaConvertError("option-conflict") if there was no bytecode, or not this version.
-    """
+    """Return the version of bytecode for a state of the dialect, or refuse the one that is asked for."""
     if not state:
         return options.bytecode_version
     from tosa_convert.eras.dialect_states import BYTECODE, BYTECODE_1
@@ -261,7 +257,6 @@ def _paused(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS) -> Any:
-    """Convert the graph to an `ir.Module` in the given context."""
     from tosa_convert.formats.bindings.modules import write
     from tosa_convert.formats.bindings.packages import bindings_of
 
@@ -279,10 +274,7 @@ def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS
 
 
 def dumps(graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS) -> bytes:
-    """Return the content of a file as bytes.
-
-    With `options.verify` it is read back and compared first.
-    """
+    """Return the content of a file; with `options.verify` it is read back and compared first."""
     refuse_unknown("to", file_format, WRITTEN)
     _refuse_unverifiable(graph, "", file_format, options)
     # Joined at once, so that weights are copied once.
@@ -299,7 +291,6 @@ def save(
     options: WriteOptions = _WRITE_OPTIONS,
     progress: Progress | None = None,
 ) -> None:
-    """Write a graph to a file, which is replaced as a whole."""
     target = os.fsdecode(path)
     refuse_unknown("to", file_format, WRITTEN)
     refuse_weights(file_format, options.weights)

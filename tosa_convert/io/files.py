@@ -73,7 +73,6 @@ def hold(opened: int | str | os.PathLike[str]) -> int:
 
 
 def release(held: int) -> None:
-    """Give up a lock."""
     if held >= 0:
         with contextlib.suppress(OSError):
             os.close(held)
@@ -94,10 +93,7 @@ def one_writer(folder: str) -> Iterator[None]:
 
 
 def _lock(descriptor: int, *, waits: bool = False) -> None:
-    """Lock a file or folder.
-
-    Raises OSError if the file system has no locks, and if another process has it, unless `waits`.
-    """
+    """Lock a file or folder; raise OSError without support, or if it is locked, unless `waits`."""
     if sys.platform != "win32":
         import fcntl
 
@@ -130,10 +126,7 @@ def _write(file: BinaryIO, piece: Any) -> int:
 
 @functools.cache
 def remove_left(folder: str) -> None:
-    """Remove what writes into a folder left when they were killed.
-
-    A process looks at a folder once, so that a thousand writes into it take no longer.
-    """
+    """Remove, once for each folder, what killed writes left in it."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
@@ -242,10 +235,7 @@ def too_large(where: str, found: object, limit: int) -> TosaConvertError:
 
 
 def open_regular(path: PathLike) -> BinaryIO:
-    """Open a regular file. A pipe or device, whose read may never end, is refused without a wait.
-
-    Raises TosaConvertError("file-error").
-    """
+    """Open a regular file; refuse a pipe or device without a wait: its read may never end."""
     refuse_invalid_path(path)
     descriptor = -1
     try:
@@ -296,10 +286,7 @@ def path_below(folder: PathLike, name: object, where: str) -> str:
 
 
 def walk(root: PathLike) -> Iterator[tuple[str, list[str]]]:
-    """Yield each folder from `root` down, and the names of its files, sorted; follow no links.
-
-    A folder that cannot be read has no files. Unlike `os.walk`, it goes to any depth.
-    """
+    """Yield each folder from `root` down to any depth, with its files, sorted; follow no links."""
     waiting = [os.fspath(root)]
     while waiting:
         folder = waiting.pop()
@@ -368,11 +355,7 @@ def standard_output() -> TextIO:
 
 
 def write_standard_output(pieces: Pieces) -> None:
-    """Write the pieces to standard output.
-
-    Raises BrokenPipeError if the reader closed the pipe, and TosaConvertError("file-error") for any
-    other failure.
-    """
+    """Write the pieces to standard output; BrokenPipeError says that the reader closed the pipe."""
     stream = standard_output().buffer
     try:
         write_pieces(stream, pieces)
@@ -473,7 +456,6 @@ def write_pieces(file: BinaryIO | Retried, pieces: Pieces, progress: Progress | 
 
 
 def same_file(one: PathLike, other: PathLike) -> bool:
-    """Return whether both paths name the same existing file."""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -555,10 +537,7 @@ def _replace(
 
 
 def keep_owner(descriptor: int, old: os.stat_result) -> None:
-    """Give a new file the owner and the group of the old one, or the group alone, where permitted.
-
-    Only the superuser gives files away; others may choose among their own groups.
-    """
+    """Give a new file the owner and group of the old one, or the group alone, where permitted."""
     new = os.fstat(descriptor)
     for owner in (old.st_uid, -1):
         if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):

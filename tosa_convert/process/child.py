@@ -129,7 +129,6 @@ def run_child(
 
 
 def _reaped(child: subprocess.Popen[bytes], seconds: float) -> Used:
-    """Wait for a child that has been ended; return what it used."""
     if not hasattr(os, "wait4") or child.returncode is not None:
         child.wait()
         return Used(round(seconds, 4))
@@ -215,10 +214,7 @@ _KEEPER: Final = _Keeper()
 
 @contextlib.contextmanager
 def temporary_folder(prefix: str) -> Iterator[str]:
-    """Make a temporary folder that is removed after the block, also if this process is killed (POSIX).
-
-    Raises OSError if it cannot be made.
-    """
+    """Make a temporary folder that is removed after the block, or when this process is killed."""
     folder = new_temporary_folder(prefix)
     try:
         yield folder

@@ -346,7 +346,6 @@ class KeptProcess:
         return line.decode()
 
     def close(self) -> None:
-        """End the process."""
         if self.process is None:
             return
         with contextlib.suppress(OSError):
@@ -374,10 +373,7 @@ def _tail(folder: Path) -> str:
 
 
 def serve(prepare: Callable[[], bool], work: Callable[[], object]) -> int:
-    """Prepare once, and do a job in a fork of this process for each line of stdin.
-
-    The answer to each is a line on stdout. Before the first one, READY is written there.
-    """
+    """Prepare once, write READY, and for each line of stdin do a job in a fork and answer on stdout."""
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):  # Frameworks print to stdout, which carries our answers.

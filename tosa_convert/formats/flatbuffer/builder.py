@@ -39,15 +39,12 @@ class Interner:
         self.positions: Positions = []
 
     def intern(self, key: Hashable) -> int:
-        """Return the id of a value."""
         return self.ids[key]
 
     def intern_all(self, keys: Iterable[Hashable]) -> list[int]:
-        """Return the ids of many values."""
         return list(map(self.ids.__getitem__, keys))
 
     def intern_array(self, keys: Iterable[Hashable], count: int) -> Numbers:
-        """Return the ids of `count` values, as an array."""
         return np.fromiter(map(self.ids.__getitem__, keys), np.int64, count)
 
     def intern_first(self, keys: Sequence[Hashable]) -> Sequence[int]:
@@ -62,10 +59,7 @@ class Interner:
         return self.intern_all(keys)
 
     def intern_last(self, keys: dict[Any, int]) -> Sequence[int]:
-        """Return the ids of distinct values that are probably new.
-
-        No others may be interned after them.
-        """
+        """Return the ids of distinct values, probably new; no others may be interned after them."""
         # Fast path of intern_all; equal by test test_values_interned_last_get_the_same_ids
         if not self.ids.keys().isdisjoint(keys.keys()):
             return self.intern_all(keys)
@@ -176,7 +170,6 @@ class Builder:
         self.out += bytes(-(len(self.out) + ahead) % to)
 
     def place(self, which: int) -> None:
-        """Give an object the current position."""
         self.objects[which] = len(self.out)
 
     def vtable(self, code: bytes) -> int:
@@ -189,7 +182,6 @@ class Builder:
         return position
 
     def table(self, name: str, scalars: dict[str, int], references: dict[str, Reference]) -> int:
-        """Append a table; returns its position."""
         layout = self.tables[name].layout((*scalars, *references))
         vtable = self.vtable(layout.vtable)
         self.align(layout.align)
@@ -347,7 +339,6 @@ class Builder:
         return self.finished(data, position)
 
     def finished(self, data: list[tuple[int, Constant]], size: int) -> Plan:
-        """Fill in all open references, and return the plan."""
         for interner, (fields, targets) in self.open_single.items():
             self.open.append((fields, interner, targets))
         many = []

@@ -235,11 +235,7 @@ class _Writer(Builder):
         lengths: Positions,
         names: Positions,
     ) -> None:
-        """Append the operators.
-
-        codes, attributes: for each its code, and the id of its attributes.
-        lengths, names: of the lists of names, for each first the inputs and then the outputs.
-        """
+        """Append the operators. lengths, names: of the lists of names, first inputs and then outputs."""
         locations = self.locations.intern_first([operator.location for operator in operators])
         # The vtable and the alignment come before the tables, so their positions are known only now.
         self.vtable(_OPERATOR.vtable)

@@ -81,7 +81,6 @@ def read_container(data: memoryview, where: str) -> Container:
 
 
 def malformed(where: str, message: str) -> Exception:
-    """Return the error for a damaged file."""
     return fail("malformed-vgf", where, message, "the file is damaged or cut off: write it again")
 
 
@@ -116,7 +115,6 @@ def _segment(row: Table) -> Segment:
 
 
 def _slots(row: Table, position: int) -> list[tuple[int, int]]:
-    """Return the binding and the resource of each slot."""
     return [(slot.number(0, "I"), slot.number(1, "I")) for slot in row.tables(position)]
 
 

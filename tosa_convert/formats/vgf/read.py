@@ -291,11 +291,7 @@ _VALUE: Final = "value_"
 
 
 def read_vgf(data: memoryview, where: str, func: str | None = None) -> Graph:
-    """Read the graph of a VGF file or a SPIR-V module; its constants share the file's bytes.
-
-    Names of inputs and outputs are those of the file. A value that one segment computes and another
-    reads has the same name in both.
-    """
+    """Read the graph of a VGF file or a SPIR-V module; its constants share the file's bytes."""
     container = _container(data, where)
     return read_segment(container, _segment(container, where, func), where)
 
@@ -386,7 +382,6 @@ class _Reader:
     numbers: dict[str, int] = field(default_factory=dict)
 
     def graph(self) -> Graph:
-        """Return the program."""
         body, interface = self._body()
         self.locations = dict(_locations(self.module))
         steps: dict[int, Callable[[tuple[int, ...]], None]] = {
@@ -439,7 +434,6 @@ class _Reader:
         self.outputs[self._number(words[1])] = self._operand(words[0], is_shape=False)
 
     def _part(self, words: tuple[int, ...]) -> None:
-        """Name one result of several."""
         _, made, source, index = words[:4]
         self.names[made] = self.several[source][index]
 

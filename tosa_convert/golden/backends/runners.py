@@ -458,10 +458,7 @@ def in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
 
 
 def open_folder(folder: Path) -> LazyArrays:
-    """Read arrays by tensor from a folder: named by its manifest.json, or else by their files.
-
-    Raises TosaConvertError("file-error").
-    """
+    """Read arrays by tensor from a folder: named by its manifest.json, or else by their files."""
     manifest = folder / MANIFEST
     if not manifest.exists():
         return npy_files({path.stem: path for path in sorted(folder.glob("*.npy"))})

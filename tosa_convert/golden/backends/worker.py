@@ -421,7 +421,6 @@ def _users_folder() -> Iterator[None]:
 
 
 def _python_file(file: str, name: str) -> Any:
-    """Return the module of a user's file."""
     if (spec := importlib.util.spec_from_file_location(name, file)) is None or not spec.loader:
         raise SystemExit(f"{file} is not a Python file")
     # A compiled copy is taken for the file's if both have the same second and the same size.

@@ -142,7 +142,6 @@ def _decode_all(bytecode: Bytecode, numbers: Iterable[int]) -> None:
 
 
 def signature_of(bytecode: Bytecode, function: Operation) -> FunctionType | None:
-    """Return the type of a func.func; None if it has none."""
     number = bytecode.dictionary(function.attributes).get("function_type")
     attribute = None if number is None else bytecode.attribute(number)
     found = attribute.type if isinstance(attribute, TypeAttr) else None
@@ -150,7 +149,6 @@ def signature_of(bytecode: Bytecode, function: Operation) -> FunctionType | None
 
 
 def names_with_body(bytecode: Bytecode) -> list[str]:
-    """Return the names of the functions that can be read."""
     use_common_names(bytecode)
     return [item.name for item in _with_body(_functions(bytecode, _top_level(bytecode)))]
 
@@ -242,10 +240,7 @@ def _no_function(
 
 
 def _repeated_symbols(bytecode: Bytecode, operations: list[Operation]) -> Iterator[Finding]:
-    """Report symbols that two operations of a module define.
-
-    Two variables of one symbol are reported where variables are read.
-    """
+    """Report symbols that two operations of a module define; variables are reported elsewhere."""
     locations = LocationReader(bytecode)
     defined: dict[str, bool] = {}
     for operation in operations:
@@ -260,7 +255,6 @@ def _repeated_symbols(bytecode: Bytecode, operations: list[Operation]) -> Iterat
 
 
 def _ambiguous(bytecode: Bytecode, functions: list[Function]) -> list[Finding]:
-    """Return the findings of the first of the functions of which one has to be chosen."""
     locations, count = LocationReader(bytecode), len(functions)
     functions = functions[:MAX_FINDINGS]
     listing = _listing(functions)

@@ -31,10 +31,7 @@ class PlainLocations(NamedTuple):
 
 
 def encode_plain(texts: Sequence[str], head: Callable[[str], bytes]) -> PlainLocations | None:
-    """Encode locations in one file; None if one of them is anything else.
-
-    head: encodes what precedes the line.
-    """
+    """Encode locations in one file, each after the `head` of it; None if one is anything else."""
     # Fast path of LocationWriter.add_plain; equal by test test_locations_in_one_file_equal_others
     first_text = PLAIN_LOCATION.fullmatch(texts[0])
     if first_text is None:

@@ -66,7 +66,6 @@ class Body:
         self.needed = bool(self.shared) or any(child.needed for child in self.children)
 
     def encoding(self) -> Iterator[bytes]:
-        """Iterate over the encoding of the block and of those inside it."""
         pending: list[Iterator[bytes | Body]] = [iter(self.pieces)]
         while pending:
             for piece in pending[-1]:
@@ -118,7 +117,6 @@ class LocationWriter(LocationEntries):
         self.is_empty = True
 
     def __call__(self, text: str) -> bytes:
-        """Encode the location that is printed as `text`."""
         return self.all((text,))[0]
 
     def all(self, texts: Sequence[str]) -> list[bytes]:

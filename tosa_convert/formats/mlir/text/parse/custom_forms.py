@@ -52,7 +52,6 @@ class CustomForms:
         self.inputs: tuple[Type, ...] = ()
 
     def form(self, name: str) -> Callable[[CustomForms, ParsedOperation], Steps | None] | None:
-        """Return the parser for operations of a name, or None if no form of theirs is known."""
         special = _FORMS.get(name)
         if special is not None:
             return special
@@ -382,7 +381,6 @@ class CustomForms:
         operation.types = [type_.number]
 
     def _type_of_scalar(self, start: int) -> Parsed:
-        """Return the type of the number that ends here."""
         text = bytes(self.cursor.data[start : self.cursor.at])
         _, colon, name = text.rpartition(b":")
         element = name.strip().decode("utf-8", "replace") if colon else ""

@@ -285,7 +285,6 @@ class _ModuleParser:
             self.findings += count
 
     def _is_read(self, function: ParsedOperation) -> bool:
-        """Return whether a function is the one that is read, or one of those that could be."""
         encoder, attributes = self.operations.encoder, function.attributes
         if self.function is not None:
             return attributes.get("sym_name") == encoder.string_attribute(self.function)
