@@ -19,12 +19,7 @@ from tosa_convert.io.files import (
     standard_output,
     write_standard_output,
 )
-from tosa_convert.io.formats import (
-    FORMATS,
-    MLIR_FORMATS,
-    Format,
-    of_path,
-)
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format, of_path
 from tosa_convert.io.option_table import refuse_inapplicable, refuse_weights
 from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
 

@@ -83,10 +83,7 @@ def _direction(given: dict[str, Any]) -> Literal["", "export", "import"]:
 def repack(*, source: str, output: str, consumer: str | None, **given: Any) -> None:
     """Do the work of `repack`; the arguments are its parameters."""
     options = ConvertOptions(
-        read=ReadOptions.of(given),
-        write=WriteOptions.of(given),
-        to=given["to"],
-        consumer=consumer,
+        read=ReadOptions.of(given), write=WriteOptions.of(given), to=given["to"], consumer=consumer
     )
     opened = open_source(source, options)
     file_format = output_format(output, options, opened.format)

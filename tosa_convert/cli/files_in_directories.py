@@ -114,10 +114,7 @@ def refuse_no_inputs(
 
 
 def outcomes(
-    work: Callable[[Job], Result],
-    jobs: Sequence[Job],
-    sources: Sequence[Path],
-    processes: int,
+    work: Callable[[Job], Result], jobs: Sequence[Job], sources: Sequence[Path], processes: int
 ) -> Generator[Result | FileFailure, None, None]:
     """Do the jobs; yields the result of each, in order, or the reason why it failed."""
     processes = processes or _default_processes(sources)

@@ -337,11 +337,7 @@ def described(arrays: Mapping[str, Array]) -> list[dict[str, Any]]:
     """Return name, type, shape and range of each array."""
     rows = []
     for name, array in arrays.items():
-        row: dict[str, Any] = {
-            "name": name,
-            "dtype": str(array.dtype),
-            "shape": list(array.shape),
-        }
+        row: dict[str, Any] = {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
         if array.size:
             wide = array.astype(np.float64) if array.dtype.kind not in "biu" else array
             with np.errstate(invalid="ignore"):

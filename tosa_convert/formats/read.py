@@ -15,12 +15,7 @@ from tosa_convert.io import log
 from tosa_convert.io.files import map_file, read_at_most, too_large
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, READ_ONLY, WEIGHT_FILES, Format, sniff
 from tosa_convert.io.option_table import refuse_inapplicable
-from tosa_convert.io.options import (
-    WEIGHT_FORMS,
-    ReadOptions,
-    WeightForm,
-    given_options,
-)
+from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions, WeightForm, given_options
 
 if TYPE_CHECKING:
     from tosa_convert.eras.old_operations import Upgrade

@@ -22,13 +22,7 @@ from tosa_convert.io import log
 from tosa_convert.io.files import Progress, map_file, one_writer, replace_file
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WRITTEN, Format
 from tosa_convert.io.option_table import FORMS, Form, refuse_weights
-from tosa_convert.io.options import (
-    WEIGHT_FORMS,
-    ReadOptions,
-    WeightForm,
-    Weights,
-    WriteOptions,
-)
+from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions, WeightForm, Weights, WriteOptions
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
@@ -90,10 +84,7 @@ def stamp(graph: Graph, tosa_version: str = "") -> Graph:
 
 
 def encode(
-    graph: Graph,
-    *,
-    weights: Weights = "auto",
-    columns: Mapping[str, BlockColumns] | None = None,
+    graph: Graph, *, weights: Weights = "auto", columns: Mapping[str, BlockColumns] | None = None
 ) -> Iterator[Any]:
     """Iterate over the pieces of a `.tosa` file, in order, for a graph that `verify` accepts.
 

@@ -94,10 +94,7 @@ class _Worker(Generic[Job]):
     """A worker process, our end of its pipe, and the jobs it was given and has not done, in order."""
 
     def __init__(
-        self,
-        context: Any,
-        function: Callable[[Any], Any],
-        workers: dict[Connection, _Worker[Job]],
+        self, context: Any, function: Callable[[Any], Any], workers: dict[Connection, _Worker[Job]]
     ) -> None:
         self.given: deque[int] = deque()
         self.has_started = False
@@ -175,11 +172,7 @@ def _signals_blocked() -> Iterator[None]:
 # -- in a worker ----------------------------------------------------------------------------------------
 
 
-def _work(
-    connection: Connection,
-    function: Callable[[Any], Any],
-    parent: int,
-) -> NoReturn:
+def _work(connection: Connection, function: Callable[[Any], Any], parent: int) -> NoReturn:
     """Do jobs until there are none; the process then ends without taking its objects apart."""
     code = 0
     request = RequestToEnd()

@@ -349,10 +349,7 @@ def addresses_of_data_after(buffer: memoryview, limits: Limits = DEFAULT_LIMITS)
     reader = _Reader(Columns(buffer, limits))
     columns = reader.columns
     (places,) = reader.table(ROOT, columns.root(ROOT), "regions")
-    for name, field in (
-        ("TosaRegion", "blocks"),
-        ("TosaBasicBlock", "tensors"),
-    ):
+    for name, field in (("TosaRegion", "blocks"), ("TosaBasicBlock", "tensors")):
         tables, _ = columns.tables(places, name)
         (places,) = reader.table(name, tables, field)
     tables, _ = columns.tables(places, "TosaBasicBlock.tensors")
@@ -513,11 +510,7 @@ class _Reader:
         return texts
 
     def attributes(
-        self,
-        specs: list[OperatorSpec],
-        kinds: Positions,
-        places: Positions,
-        members: _Members,
+        self, specs: list[OperatorSpec], kinds: Positions, places: Positions, members: _Members
     ) -> list[dict[str, AttributeValue]]:
         """Read the attributes of each operator from all tables of a kind at once."""
         # Fast path of lift.attribute_values; equal by test test_every_operator_is_lifted_alike

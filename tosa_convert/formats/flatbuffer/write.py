@@ -218,12 +218,7 @@ class _Writer(Builder):
             if ids[kind] == len(self.examples):
                 self.examples.append(operator)
         self.operator_tables(
-            members,
-            columns.operators,
-            columns.codes,
-            ids[which],
-            lengths,
-            self.value_names[values],
+            members, columns.operators, columns.codes, ids[which], lengths, self.value_names[values]
         )
 
     def operator_tables(

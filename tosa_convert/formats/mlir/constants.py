@@ -205,9 +205,7 @@ def _read_strings(attribute: DenseStringsAttr, dtype: DType, count: int) -> Cons
 
 def _e8m0_from_text(text: str) -> int:
     """Return the byte of a scale: decimal, NaN as 0xFF, or hexadecimal bits of a double."""
-    from tosa_convert.formats.mlir.text.numbers import (
-        powers_of_two,  # few constants have scales
-    )
+    from tosa_convert.formats.mlir.text.numbers import powers_of_two  # few constants have scales
 
     text = text.strip().lower()
     text = "nan" if text == "0xff" else text

@@ -14,13 +14,7 @@ from typing import Final, NamedTuple
 import numpy.typing as npt
 
 from tosa_convert.errors import Findings, fail
-from tosa_convert.formats.vgf.container import (
-    MAGIC,
-    Container,
-    Segment,
-    malformed,
-    read_container,
-)
+from tosa_convert.formats.vgf.container import MAGIC, Container, Segment, malformed, read_container
 from tosa_convert.graph.constant import ELEMENT_BYTES, Constant
 from tosa_convert.graph.derived import rename_in_order, unused_name
 from tosa_convert.graph.dtypes import DType, dtype

@@ -40,11 +40,7 @@ from tosa_convert.formats.mlir.types import TARGET_ENV, TargetEnv, ValueType, re
 from tosa_convert.graph.compare import compare
 from tosa_convert.graph.derived import unrun_regions, unused_name
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, Tensor, quoted
-from tosa_convert.graph.opset import (
-    IDENTITY,
-    VARIABLE,
-    operator,
-)
+from tosa_convert.graph.opset import IDENTITY, VARIABLE, operator
 from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version, parse_version
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions

@@ -383,13 +383,7 @@ class FunctionWriter:
         if version >= code.HAS_USE_LIST_ORDERS:
             arguments.append(b"\0")
         return b"".join(
-            (
-                numbers[1],
-                numbers[values],
-                numbers[count << 1 | 1],
-                numbers[len(types)],
-                *arguments,
-            )
+            (numbers[1], numbers[values], numbers[count << 1 | 1], numbers[len(types)], *arguments)
         )
 
     # -- attributes ---------------------------------------------------------------------------

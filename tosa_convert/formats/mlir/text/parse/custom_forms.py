@@ -338,8 +338,7 @@ class CustomForms:
         if cursor.accept(b"{"):
             if not cursor.peek(b"^"):
                 self.operations.begin_block(
-                    region,
-                    [(name, type_.number, loc, at) for name, type_, _, loc, at in arguments],
+                    region, [(name, type_.number, loc, at) for name, type_, _, loc, at in arguments]
                 )
             yield region
 

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType, Type
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
-from tosa_convert.formats.mlir.bytecode.format import (
-    DENSE_STRINGS,
-    UNRANKED_TENSOR_TYPE,
-)
+from tosa_convert.formats.mlir.bytecode.format import DENSE_STRINGS, UNRANKED_TENSOR_TYPE
 from tosa_convert.formats.mlir.text.numbers import (
     BadNumber,
     bits_of,

@@ -290,10 +290,7 @@ class _ModuleParser:
             return attributes.get("sym_name") == encoder.string_attribute(self.function)
         # In generic form the attributes may follow the body.
         visibility = attributes.get("sym_visibility", b"")
-        return "sym_name" in attributes and visibility in (
-            b"",
-            encoder.string_attribute("public"),
-        )
+        return "sym_name" in attributes and visibility in (b"", encoder.string_attribute("public"))
 
     def _close(self) -> None:
         """End what is open in a text that is not parsed to its end."""
