@@ -198,12 +198,8 @@ def export_tosa_func_to_flatbuffer(
     refuse_inapplicable(given, path or "", read_from="module", written_as=file_format)
     refuse_weights(file_format, written.weights)
     if progress is not None and path is None:
-        raise fail(
-            "option-conflict",
-            "progress",
-            "the option progress does not apply without a path",
-            "give a path, or leave it out",
-        )
+        message = "the option progress does not apply without a path"
+        raise fail("option-conflict", "progress", message, "give a path, or leave it out")
     read = reading.read_module(module_or_func, ReadOptions.of(options))
     graph = stamp(read, options.get("tosa_version", ""))
     graph = rename(graph, options.get("input_names"), options.get("output_names"))

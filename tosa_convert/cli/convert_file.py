@@ -195,12 +195,9 @@ def output_format(output: str, options: ConvertOptions, like: Format = "tosa") -
         raise
     if options.direction and (file_format in MLIR_FORMATS) != (options.direction == "import"):
         option = {"export": "--export-to-flatbuffer", "import": "--import-from-flatbuffer"}
-        raise fail(
-            "option-conflict",
-            output,
-            f"{option[options.direction]} does not write {FORMATS[file_format]}",
-            "choose another extension, or leave the option out",
-        )
+        message = f"{option[options.direction]} does not write {FORMATS[file_format]}"
+        hint = "choose another extension, or leave the option out"
+        raise fail("option-conflict", output, message, hint)
     return file_format
 
 

@@ -88,12 +88,10 @@ def repack(*, source: str, output: str, consumer: str | None, **given: Any) -> N
     opened = open_source(source, options)
     file_format = output_format(output, options, opened.format)
     if opened.is_mlir or file_format in MLIR_FORMATS:
-        raise fail(
-            "option-conflict",
-            source,
+        message = (
             "repack is for flatbuffers and their JSON, "
-            f"found {FORMATS[opened.format]} -> {FORMATS[file_format]}",
-            "use convert",
+            f"found {FORMATS[opened.format]} -> {FORMATS[file_format]}"
         )
+        raise fail("option-conflict", source, message, "use convert")
     refuse_same_file(source, output)
     convert_opened(opened, output, file_format, options)

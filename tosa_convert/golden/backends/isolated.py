@@ -83,12 +83,8 @@ def refuse_same_engine(backend: object, options: RunOptions) -> None:
             NUMPY: "install the reference model, or name another backend",
             REFERENCE_MODEL: "--engine numpy computes the reference by numpy",
         }
-        raise fail(
-            "option-conflict",
-            f"--against {reference}",
-            f"the reference is {reference} as well, so that nothing would be compared",
-            hints[reference],
-        )
+        message = f"the reference is {reference} as well, so that nothing would be compared"
+        raise fail("option-conflict", f"--against {reference}", message, hints[reference])
 
 
 class OtherModel:

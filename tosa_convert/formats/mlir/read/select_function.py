@@ -177,12 +177,9 @@ def _top_level(bytecode: Bytecode) -> list[Operation]:
             for fields in block.operations
         ]
 
-    raise fail(
-        "foreign-operator",
-        plain_location(LocationReader(bytecode).full(root.location)),
-        f"found the operation '{name}' at the top level, expected a {MODULE} or a {FUNCTION}",
-        lowering_hint(name.partition(".")[0]),
-    )
+    where = plain_location(LocationReader(bytecode).full(root.location))
+    message = f"found the operation '{name}' at the top level, expected a {MODULE} or a {FUNCTION}"
+    raise fail("foreign-operator", where, message, lowering_hint(name.partition(".")[0]))
 
 
 def _functions(bytecode: Bytecode, operations: list[Operation]) -> list[Function]:
@@ -232,11 +229,8 @@ def _no_function(
     if foreign:
         return TosaConvertError(foreign)
     found = f"only declarations: {_listing(functions)}" if functions else f"no {FUNCTION}"
-    return fail(
-        "no-function",
-        plain_location(locations.full(bytecode.root.location)),
-        f"found {found}, expected a function with a body at the top level of the module",
-    )
+    message = f"found {found}, expected a function with a body at the top level of the module"
+    return fail("no-function", plain_location(locations.full(bytecode.root.location)), message)
 
 
 def _repeated_symbols(bytecode: Bytecode, operations: list[Operation]) -> Iterator[Finding]:
