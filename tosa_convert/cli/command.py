@@ -131,7 +131,7 @@ def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.meta[param.name] = True
 
 
-class Verbs(click.Group):
+class VerbGroup(click.Group):
     """Several verbs under one name."""
 
     command_class = Verb

@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from tosa_convert.cli.command import Verbs, described, usage_error
+from tosa_convert.cli.command import VerbGroup, described, usage_error
 from tosa_convert.cli.ending import EXIT_INTERRUPTED, before_own_work, before_work, exit_code_of
 from tosa_convert.cli.messages import say
 from tosa_convert.cli.verbs import DESCRIBED
@@ -30,7 +30,7 @@ VERBS: Final = tuple(name for names in SECTIONS.values() for name in names)
 _OF_QUALIFICATION: Final = ("bisect", "fuzz", "generate", "power", "reduce", "suite")
 
 
-class _AllVerbs(Verbs):
+class _AllVerbs(VerbGroup):
     """The verbs. Each is imported when it is used: a short command should not wait for the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
