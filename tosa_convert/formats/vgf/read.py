@@ -419,7 +419,7 @@ _VALUE: Final = "value_"
 def read_vgf(data: memoryview, where: str, func: str | None = None) -> Graph:
     """Read the graph of a VGF file or a SPIR-V module; its constants share the file's bytes."""
     container = _container(data, where)
-    return read_segment(container, _segment(container, where, func), where)
+    return read_segment(container, _chosen(container, where, func), where)
 
 
 def _container(data: memoryview, where: str) -> Container:
@@ -466,7 +466,7 @@ def _values(resources: tuple[int, ...]) -> str:
     return ", ".join(f"{_VALUE}{resource}" for resource in resources)
 
 
-def _segment(container: Container, where: str, func: str | None) -> Segment:
+def _chosen(container: Container, where: str, func: str | None) -> Segment:
     graphs = [row for row in container.segments if row.is_graph]
     names = ", ".join(row.name for row in graphs)
     if not graphs:
