@@ -36,10 +36,7 @@ _WRITE_OPTIONS = WriteOptions()
 
 
 def load_graph(path: str, options: ReadOptions = _READ_OPTIONS) -> Graph:
-    """Load the program in a file.
-
-    MLIR gets the lowest TOSA version that expresses it, or the one it is for.
-    """
+    """Load a program; MLIR gets the lowest TOSA version that expresses it, or the one it is for."""
     return load_input(path, options)[0]
 
 

@@ -84,11 +84,7 @@ def convert_standard_model(
 def convert_model(
     model: Recognised, source: str, output: str | None, options: ConvertOptions
 ) -> int:
-    """Convert a model into a file; a directory as output gets a file of the model's name.
-
-    source: the model as the user named it.
-    Returns 1 if --check found a difference; the file is written nevertheless.
-    """
+    """Convert a model, as the user named it, into a file; return 1 if --check sees a difference."""
     _refuse_direction(model, source, options)
     _refuse_for_check(options)
     if output == STANDARD:

@@ -65,12 +65,7 @@ def tosa_flatbuffer() -> None:
 def run(
     command: click.Command, arguments: list[str] | None = None, *, own_process: bool = False
 ) -> int:
-    """Run a command and return its exit code.
-
-    Data goes to stdout, everything else to stderr.
-
-    own_process: this process is the command's own. It is not if a test or another program calls `run`.
-    """
+    """Run a command, in a process of its own or not; return its exit code. Only data goes to stdout."""
     return exit_code_of(lambda: _run(command, arguments, own_process))
 
 

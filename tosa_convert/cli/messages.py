@@ -66,10 +66,7 @@ def note(text: str) -> None:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print lines for people. Characters that a terminal would obey are escaped.
-
-    They go to stderr if `err`, and if standard output is one of the verb's files.
-    """
+    """Print escaped lines for people; to stderr if `err`, or if stdout is one of the verb's files."""
     err = err or STANDARD_OUTPUT in _taken
     # Where standard error takes no more, there is nowhere to report that.
     with contextlib.suppress(OSError) if err else contextlib.nullcontext():

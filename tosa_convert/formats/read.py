@@ -194,10 +194,7 @@ def _read_alone(
     upgrade: Upgrade | None = None,
     narrowing: Narrowing | None = None,
 ) -> Graph:
-    """Read the graph of a file, without the weights of a folder.
-
-    upgrade: what changes in a program of an older TOSA is noted in it; None to log a summary.
-    """
+    """Read a graph without the weights of a folder. upgrade: notes changes; None logs a summary."""
     if opened.format == "mlir":
         from tosa_convert.formats.mlir.read.module import read_text
 

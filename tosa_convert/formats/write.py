@@ -57,10 +57,7 @@ def producer() -> SoftwareVersion:
 
 
 def stamp(graph: Graph, tosa_version: str = "") -> Graph:
-    """Return the graph with the requested TOSA version, or the one that it already has.
-
-    What 1.1 added is written in forms of 1.0 if all of it has one, and that is logged.
-    """
+    """Return the graph with the requested version; forms of 1.1 that become those of 1.0 are logged."""
     from tosa_convert.errors import TosaConvertError
     from tosa_convert.graph.verify import verify
     from tosa_convert.graph.versions import BY_NAME, V1_0, draft_findings, version_findings
@@ -86,10 +83,7 @@ def stamp(graph: Graph, tosa_version: str = "") -> Graph:
 def encode(
     graph: Graph, *, weights: Weights = "auto", columns: Mapping[str, BlockColumns] | None = None
 ) -> Iterator[Any]:
-    """Iterate over the pieces of a `.tosa` file, in order, for a graph that `verify` accepts.
-
-    Constants are views of their buffers. columns: those that `refuse_unsound` returned.
-    """
+    """Iterate over the pieces of a `.tosa` file of a verified graph; constants are views."""
     from tosa_convert.formats.flatbuffer.write import plan
 
     _warn_of_target(graph)
@@ -152,10 +146,7 @@ def render(
 
 
 def _refuse_wrong(graph: Graph, written_as: Form, options: WriteOptions) -> dict[str, BlockColumns]:
-    """Refuse a graph that is not sound, or that TOSA does not allow; return its columns.
-
-    An output that is only to be looked at need not be allowed.
-    """
+    """Refuse an unsound graph, or one that TOSA forbids unless it is only to be looked at."""
     from tosa_convert.graph.verify import refuse_unsound
 
     columns = refuse_unsound(graph)

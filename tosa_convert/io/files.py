@@ -44,10 +44,7 @@ def temporary_path(target: str | os.PathLike[str], extension: str = "part") -> s
 
 
 def create_locked(path: str | os.PathLike[str], create: Callable[[], T]) -> tuple[T, int]:
-    """Create a temporary file or folder, and lock it, once what killed writes left there is gone.
-
-    Another write may remove it as a leftover before it is locked. Then it is created again.
-    """
+    """Create and lock a temporary file or folder; again if another write took it for a leftover."""
     remove_left(os.path.dirname(path))
     while True:
         created = create()
@@ -80,10 +77,7 @@ def release(held: int) -> None:
 
 @contextlib.contextmanager
 def one_writer(folder: str) -> Iterator[None]:
-    """Let one process or thread at a time write several files of a folder that belong together.
-
-    A folder that is itself being written has its own lock, and one writer.
-    """
+    """Let one process or thread at a time write several files of a folder that belong together."""
     is_fresh = re.fullmatch(_PART, os.path.basename(folder)) is not None
     held = -1 if is_fresh else hold(folder or ".")
     try:

@@ -399,10 +399,7 @@ def limit_this_process(*, memory: int | None = None, cpu_seconds: int | None = N
 
 
 def end_with_parent(parent: int) -> None:
-    """Let the system kill this process when its parent ends, however that happens (Linux).
-
-    parent: the parent's process id, taken before the start of this process: it may have ended already.
-    """
+    """Let the system kill this process when its parent, of this process id, ends (Linux)."""
     if sys.platform != "linux":
         return
     import ctypes

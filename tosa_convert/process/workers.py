@@ -49,10 +49,7 @@ def run_jobs(
     on_death: Callable[[Job, int], Result],
     fork: bool = False,
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield the index and the result of each job as it is done.
-
-    Close the iterator (`contextlib.closing`) to end all workers, also after an exception.
-    """
+    """Yield the index and result of each job as it is done; closing the iterator ends all workers."""
     step = max(1, min(len(jobs) // (4 * processes), MOST_AT_A_TIME))
     waiting = deque(
         range(start, min(start + step, len(jobs))) for start in range(0, len(jobs), step)

@@ -219,10 +219,7 @@ class Builder:
         raise NotImplementedError
 
     def rows(self, layout: TableLayout, columns: dict[str, Any]) -> range:
-        """Append many tables of one layout, which has 32-bit fields only; returns their positions.
-
-        columns: for each field its numbers, or (interner, ids) for references.
-        """
+        """Append tables of 32-bit fields, each a column of numbers or (interner, ids)."""
         # Fast path of table; equal by test test_many_tables_are_packed_as_each_of_them_alone
         vtable = self.vtable(layout.vtable)
         self.align(4)

@@ -241,10 +241,7 @@ class Columns:
         return found
 
     def read(self, table: str, tables: Positions, *fields: str) -> list[Any]:
-        """Read the named fields of each table: lists of Python values, in the order of the names.
-
-        A table, a vector of tables and a union are the position of the field.
-        """
+        """Read fields of each table as lists; a table, vector of tables or union is its position."""
         layout, results = self.layouts[table], list[Any]()
         for name, places in zip(fields, self.fields(table, tables, fields), strict=True):
             field, what = layout[name], f"{table}.{name}"
