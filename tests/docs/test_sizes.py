@@ -13,14 +13,14 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 102290,
+    "tests": 102430,
     "tosa_convert": 2260,
     "tosa_convert/builder": 2730,
     "tosa_convert/cli": 6310,
     "tosa_convert/consumers": 1190,
     "tosa_convert/eras": 2360,
     "tosa_convert/formats": 23540,
-    "tosa_convert/frontends": 33180,
+    "tosa_convert/frontends": 33190,
     "tosa_convert/golden": 14940,
     "tosa_convert/graph": 4550,
     "tosa_convert/io": 2330,
