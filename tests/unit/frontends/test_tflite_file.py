@@ -132,6 +132,23 @@ def test_shapes_are_those_of_inputs(
         assert lower(request, tmp_path).inputs[0].shape == (-1, 3)
 
 
+@pytest.mark.parametrize("partial", [False, True])
+def test_the_file_that_runs_a_signature_begins_with_its_subgraph(
+    partial: bool, tmp_path: Path
+) -> None:
+    path, folder = tmp_path / "m.tflite", tmp_path / "made"
+    folder.mkdir()
+    second = Subgraph([X, Y], [OperatorRow("ABS", (0,), (1,))], [0], [1])
+    path.write_bytes(model([X, Y], [RELU], [0], [1], others=[second], other_signatures=["abs"]))
+    request = Request(frontend="tflite", source=str(path), func="abs", partial=partial)
+    made = lower(request, folder)
+    assert made.kinds == {"y": "ABS"}
+    assert made.model == ("" if partial else "m.tflite")
+    if not partial:
+        first = read_tflite((folder / made.model).read_bytes())
+        assert [operator_name(row.code) for row in first.operators] == ["ABS"]
+
+
 def test_a_size_that_the_program_would_hold_is_refused_by_its_operator(tmp_path: Path) -> None:
     rows = [
         replace(X, shape=(-1, 3)),
