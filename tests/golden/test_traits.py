@@ -494,6 +494,29 @@ def test_integers_that_do_not_fit_are_treated_as_measured(name: str) -> None:
     assert operator(name).traits.overflow == overflow(operator(name))
 
 
+def random_operands(spec: OperatorSpec) -> str:
+    """Return what makes random operands; "" of operators that have a function of their own."""
+    if {row.domain for row in spec.operands} & {"shift", "divisor"}:
+        return "amounts"
+    if spec.elementwise == 2 and response(spec) in ("jump", "equality"):
+        return "comparison"
+    families = {"pooling": "pool", "gather": "row_gather" * (spec.name == "ROW_GATHER")}
+    if spec.family in ("reduction", "pooling", "convolution", "fft", "matmul", "gather"):
+        word = families.get(spec.family) or spec.family
+        return "" if spec.name.endswith("_BLOCK_SCALED") else word
+    has_more = len(spec.operands) > spec.elementwise or spec.family == "conversion"
+    if has_more or spec.elementwise > 2 or spec.name in ("CLAMP", "POW"):
+        return ""
+    return ("", "unary", "binary")[spec.elementwise]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_random_operands_are_made_for_what_an_operator_takes(name: str) -> None:
+    found = random_operands(operator(name))
+    others = ("own", "none", "arithmetic", "logarithm", "row_gather")
+    assert operator(name).traits.random in ((found,) if found else others)
+
+
 # -- TFLite ----------------------------------------------------------------------------------------
 
 #: Names that TFLite has for operators of TOSA, where they differ by more than underscores.
