@@ -356,7 +356,6 @@ def releases(row: Consumer) -> dict[str, Consumer]:
 
 
 def listed_formats(row: Consumer) -> str:
-    """Return the formats that a program reads, in words."""
     *first, last = (FORMATS[name] for name in row.formats)
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -364,12 +363,8 @@ def listed_formats(row: Consumer) -> str:
 def options_for(row: Consumer, file_format: Format, options: WriteOptions) -> WriteOptions:
     """Return the options that write a file in a form that a program reads."""
     if file_format not in row.formats:
-        raise fail(
-            "option-conflict",
-            "for",
-            f"{row.name} reads {listed_formats(row)}, not {FORMATS[file_format]}",
-            "choose another format or release",
-        )
+        message = f"{row.name} reads {listed_formats(row)}, not {FORMATS[file_format]}"
+        raise fail("option-conflict", "for", message, "choose another format or release")
     if file_format in MLIR_FORMATS:
         is_generic = row.generic_text and file_format == "mlir"
         return replace(options, dialect=row.dialect, generic=options.generic or is_generic)
@@ -392,12 +387,8 @@ def weights_for(consumer: str, weights: Weights) -> Weights:
         # "auto" could choose another form for a large file, so the only form is requested by name.
         return row.weights[0] if len(row.weights) == 1 else "auto"
     if weights not in row.weights:
-        raise fail(
-            "option-conflict",
-            "for",
-            f'weights="{weights}" for {consumer}: it {row.otherwise}',
-            f"use {' or '.join(row.weights)}",
-        )
+        message = f'weights="{weights}" for {consumer}: it {row.otherwise}'
+        raise fail("option-conflict", "for", message, f"use {' or '.join(row.weights)}")
     return weights
 
 
@@ -413,7 +404,6 @@ MAC_COUNTS: Final = {
 
 
 def every_reader() -> list[str]:
-    """Return the names of all programs, and of those of an accelerator."""
     return [
         row.spelling
         for name in READERS

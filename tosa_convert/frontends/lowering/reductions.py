@@ -180,12 +180,21 @@ def _integer_position(s: Scope, a: Array, axis: int, word: str) -> Array:
 # -- cumulative functions ------------------------------------------------------------------------
 
 
-def cumulative(s: Scope, a: Array, axis: int, reverse: bool, word: str) -> Array:
+def cumulative(
+    s: Scope,
+    a: Array,
+    axis: int,
+    reverse: bool,
+    word: str,
+    combine: Callable[[Array, Array], Array] | None = None,
+) -> Array:
     """Return the cumulative "add", "mul", "max", "min" or "logsumexp".
 
     Each step combines elements that are twice as far apart, so that there are few steps.
+    combine: how it does that, if another way than that of JAX.
     """
-    combine = partial(logsumexp2, s) if word == "logsumexp" else combination(s, word)
+    if combine is None:
+        combine = partial(logsumexp2, s) if word == "logsumexp" else combination(s, word)
     work = s.widened(a) if is_small(a.dtype) else a
     border = neutral("max" if word == "logsumexp" else word, work.dtype)
     (work,) = all_cumulative(

@@ -92,7 +92,6 @@ def run_converter(
 
 
 def packages_of(python: str = "", *, timeout: float = 60) -> list[Installed]:
-    """Return the packages of every frontend in a Python; by default in this one."""
     if not python:
         return all_installed()
     with temporary_folder("tosa-frontend-") as name:

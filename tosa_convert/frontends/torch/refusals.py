@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import torch
 from torch.export.graph_signature import InputKind, TensorArgument
+from torch.utils import _pytree as pytree
 
 from tosa_convert.frontends.process.request import NotLowered
 from tosa_convert.frontends.torch.signature import user_inputs
@@ -143,7 +144,11 @@ def data_dependent(program: Any) -> list[NotLowered]:
         for node in program.graph.nodes
         if node.op == "call_function"
         and torch.Tag.dynamic_output_shape in getattr(node.target, "tags", ())
-        and any(not str(size).isdigit() for size in getattr(node.meta.get("val"), "shape", ()))
+        and any(
+            not str(size).isdigit()
+            for value in pytree.tree_leaves(node.meta.get("val"))
+            for size in getattr(value, "shape", ())
+        )
     ]
 
 

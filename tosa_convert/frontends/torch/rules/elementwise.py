@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+import torch
 
 from tosa_convert.frontends.lowering import activations, arithmetic, complex_numbers, functions
 from tosa_convert.frontends.lowering.limits import limits_of_result
@@ -182,9 +183,10 @@ def _rounded(n: Node, a: Array, *, decimals: int = 0) -> Array:
     if not is_float(a.dtype):
         return a
     if decimals:
-        factor = constant(np.asarray(10.0 ** abs(decimals), a.dtype))
+        factor = constant(np.asarray(10.0 ** abs(decimals), FLOAT32))
         apart, back = (arithmetic.mul, arithmetic.divided)[:: 1 if decimals > 0 else -1]
-        return back(n.scope, _rounded(n, apart(n.scope, a, factor)), factor)
+        whole = functions.round_to_even(n.scope, apart(n.scope, n.convert(a, FLOAT32), factor))
+        return n.convert(back(n.scope, whole, factor), a.dtype)
     return functions.round_to_even(n.scope, a)
 
 
@@ -206,12 +208,22 @@ def clamp(n: Node, a: Array, low: Any = None, high: Any = None) -> Array:
         least = -math.inf if low is None else low
         most = math.inf if high is None else high
         return arithmetic.clip(n.scope, x, min(least, most), most)
-    if kind == np.uint8:
-        low, high = (one & 255 if isinstance(one, int) else one for one in (low, high))
-    for bound, name in ((low, "maximum"), (high, "minimum")):
+    for bound, name, word in ((low, "maximum", "min"), (high, "minimum", "max")):
         if bound is not None:
-            x = arithmetic.extremum(s, name, *n.arrays(x, bound))
+            x = arithmetic.extremum(s, name, *n.arrays(x, _held_bound(bound, kind, word)))
     return x
+
+
+def _held_bound(bound: Any, kind: np.dtype[Any], word: str) -> Any:
+    """Return what a bound is in an integer type that cannot hold it: releases of torch differ."""
+    if not isinstance(bound, int) or is_float(kind):
+        return bound
+    limits = np.iinfo(kind)
+    if limits.min <= bound <= limits.max:
+        return bound
+    end = limits.min if word == "min" else limits.max
+    number = torch.tensor(end, dtype=getattr(torch, str(kind)))
+    return int(torch.clamp(number, **{word: bound}))
 
 
 def _gelu(n: Node, a: Array, *, approximate: str = "none") -> Array:
