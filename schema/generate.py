@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SCHEMA = Path(__file__).with_name("tosa.fbs")
+#: Columns of a line.
+WIDTH = 100
 LAYOUT = SCHEMA.parent.parent / "tosa_convert" / "formats" / "wire" / "layout.py"
 
 SCALARS = {
@@ -143,6 +145,20 @@ def field_rows(schema: Schema, table: str) -> list[str]:
     return [row.replace("'", '"') for row in rows]
 
 
+def joined(start: str, rows: list[str], end: str, *, one: str = "") -> list[str]:
+    """Return the lines of a list: one, or as few as hold its rows. one: follows an only row."""
+    line = f"{start}{', '.join(rows)}{one}{end}"
+    if len(line) <= WIDTH:
+        return [line]
+    indent = " " * (len(start) - len(start.lstrip()))
+    lines = [start, f"{indent}   "]
+    for row in rows:
+        if len(lines[-1]) + len(row) + 2 > WIDTH:
+            lines.append(f"{indent}   ")
+        lines[-1] += f" {row},"
+    return [*lines, f"{indent}{end}"]
+
+
 def render(schema: Schema) -> str:
     """Return the text of layout.py."""
     lines = [
@@ -164,9 +180,8 @@ def render(schema: Schema) -> str:
         "ENUMS: Final[dict[str, dict[str, int]]] = {",
     ]
     for enum, members in schema.enums.items():
-        lines.append(f'    "{enum}": {{')
-        lines += [f'        "{name}": {value},' for name, value in members.items()]
-        lines.append("    },")
+        rows = [f'"{name}": {value}' for name, value in members.items()]
+        lines += joined(f'    "{enum}": {{', rows, "},")
     lines += [
         "}",
         "",
@@ -175,21 +190,16 @@ def render(schema: Schema) -> str:
     ]
     for table in schema.tables:
         rows = field_rows(schema, table)
-        if rows:
-            lines += [f'    "{table}": Table(', f'        "{table}",', "        ("]
-            lines += [f"            {row}," for row in rows]
-            lines += ["        ),", "    ),"]
-        else:
-            lines.append(f'    "{table}": Table("{table}", ()),')
+        lines += joined(
+            f'    "{table}": Table("{table}", (', rows, ")),", one="," * (len(rows) == 1)
+        )
     lines += [
         "}",
         "",
         f"#: Members of union {schema.union[0]}: the position is the discriminator; 0 is NONE.",
-        "ATTRIBUTES: Final[tuple[str, ...]] = (",
-        '    "NONE",',
     ]
-    lines += [f'    "{name}",' for name in schema.union[1]]
-    lines.append(")")
+    rows = [f'"{name}"' for name in ("NONE", *schema.union[1])]
+    lines += joined("ATTRIBUTES: Final[tuple[str, ...]] = (", rows, ")")
     return "\n".join(lines) + "\n"
 
 

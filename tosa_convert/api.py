@@ -15,12 +15,7 @@ from tosa_convert.formats.read import Source, form_of_weights, weights_folder
 from tosa_convert.formats.write import AnyPath, encode, producer, stamp
 from tosa_convert.io.files import PathLike, Progress, refuse_same_file
 from tosa_convert.io.formats import FORMATS, Format, of_path
-from tosa_convert.io.keywords import (
-    ReadKeywords,
-    WriteKeywords,
-    refuse_unexpected,
-    takes_keywords,
-)
+from tosa_convert.io.keywords import ReadKeywords, WriteKeywords, refuse_unexpected, takes_keywords
 from tosa_convert.io.option_table import refuse_inapplicable
 from tosa_convert.io.options import (
     WEIGHT_FORMS,
@@ -64,10 +59,7 @@ __all__ = [
 
 
 @takes_keywords(ReadKeywords)
-def load(
-    source: Source,
-    **options: Unpack[ReadKeywords],
-) -> Graph:
+def load(source: Source, **options: Unpack[ReadKeywords]) -> Graph:
     """Read a program: a `.tosa` flatbuffer, its JSON, MLIR text or MLIR bytecode, by its content.
 
     An option that has no effect on the input's format is refused; see `io.applicable_options`.
@@ -239,11 +231,7 @@ def dumps(
 
 
 @takes_keywords(WriteKeywords)
-def render(
-    graph: Graph,
-    file_format: Format,
-    **options: Unpack[WriteKeywords],
-) -> Iterable[Any]:
+def render(graph: Graph, file_format: Format, **options: Unpack[WriteKeywords]) -> Iterable[Any]:
     """Return the content of a file as `dumps` does, but in pieces.
 
     Constants are views of their buffers. The program is not validated.

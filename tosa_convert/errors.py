@@ -394,12 +394,9 @@ def near_match(value: object, choices: Iterable[object]) -> str:
 
 def lone_surrogate(error: UnicodeEncodeError) -> TosaConvertError:
     """Return the error for a name or location that UTF-8 cannot encode, for the caller to raise."""
-    return fail(
-        "value-out-of-range",
-        ascii(error.object[:_CHARACTERS]),
-        "the name contains a lone surrogate (U+D800 to U+DFFF) and cannot be encoded as UTF-8",
-        "rename the value or region",
-    )
+    message = "the name contains a lone surrogate (U+D800 to U+DFFF) and cannot be encoded as UTF-8"
+    hint = "rename the value or region"
+    return fail("value-out-of-range", ascii(error.object[:_CHARACTERS]), message, hint)
 
 
 def fail(

@@ -20,12 +20,7 @@ from tosa_convert.io.keywords import (
     takes_keywords,
 )
 from tosa_convert.io.option_table import refuse_inapplicable, refuse_weights
-from tosa_convert.io.options import (
-    ReadOptions,
-    TosaVersion,
-    WriteOptions,
-    given_options,
-)
+from tosa_convert.io.options import ReadOptions, TosaVersion, WriteOptions, given_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -37,10 +32,7 @@ _FLATBUFFER_FORMATS: Final = ("tosa", "json")
 
 @takes_keywords(ModuleKeywords)
 def from_module(
-    module_or_func: Any,
-    *,
-    tosa_version: TosaVersion = "",
-    **options: Unpack[ModuleKeywords],
+    module_or_func: Any, *, tosa_version: TosaVersion = "", **options: Unpack[ModuleKeywords]
 ) -> Graph:
     """Read the graph of a function of an MLIR module.
 
@@ -79,11 +71,7 @@ def from_module(
 
 
 @takes_keywords(BuildKeywords)
-def to_module(
-    graph: Graph,
-    context: Any = None,
-    **options: Unpack[BuildKeywords],
-) -> Any:
+def to_module(graph: Graph, context: Any = None, **options: Unpack[BuildKeywords]) -> Any:
     """Return a graph as an `ir.Module` with one function.
 
     Args:
@@ -210,12 +198,8 @@ def export_tosa_func_to_flatbuffer(
     refuse_inapplicable(given, path or "", read_from="module", written_as=file_format)
     refuse_weights(file_format, written.weights)
     if progress is not None and path is None:
-        raise fail(
-            "option-conflict",
-            "progress",
-            "the option progress does not apply without a path",
-            "give a path, or leave it out",
-        )
+        message = "the option progress does not apply without a path"
+        raise fail("option-conflict", "progress", message, "give a path, or leave it out")
     read = reading.read_module(module_or_func, ReadOptions.of(options))
     graph = stamp(read, options.get("tosa_version", ""))
     graph = rename(graph, options.get("input_names"), options.get("output_names"))
@@ -227,10 +211,7 @@ def export_tosa_func_to_flatbuffer(
 
 @takes_keywords(ImportKeywords)
 def import_tosa_func_from_flatbuffer(
-    source: Source,
-    *,
-    context: Any = None,
-    **options: Unpack[ImportKeywords],
+    source: Source, *, context: Any = None, **options: Unpack[ImportKeywords]
 ) -> Any:
     """Read a TOSA flatbuffer, or its JSON, as an `ir.Module` with one function.
 

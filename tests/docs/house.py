@@ -22,7 +22,6 @@ ARROWS: dict[str, set[str]] = {
     "installation": set(),
     "extensions": {"errors"},
     "custom": {"errors", "extensions", "graph"},
-    "deprecation": set(),
     "process": set(),
     "io": {"errors", "process"},
     "graph": {"errors", "version"},
@@ -152,14 +151,13 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         "lowers functions and modules of this process, which are no files",
     ),
     "frontends.extension": ({"formats.write"}, "writes the program for the parent process"),
-    "frontends.recipes": ({"builder"}, "writes with a builder that a frontend hands over"),
     "golden.backends.tflite_model": (
         {"frontends", "frontends.tflite.read"},
         "pairs the tensors of a TFLite file with those of a program",
     ),
     "golden.__init__": (
-        {"qualify"},
-        "offers published names of it, which it imports when they are used",
+        {"qualify", "golden.models"},
+        "offers published names of them, which it imports when they are used",
     ),
     "formats.bindings.passes": (
         {"api"},
@@ -199,7 +197,7 @@ OUTSIDE: dict[str, set[str]] = {
     **{adapter: {"numpy"} for adapter in ADAPTERS},
     "golden": {"numpy", "ml_dtypes", "typing_extensions"},
     "qualify": {"numpy", "ml_dtypes", "click", "typing_extensions"},
-    "golden.models": {"numpy"},
+    "golden.models": {"numpy", "ml_dtypes"},
     "frontends": {"numpy"},
     "frontends.lowering": {"numpy", "ml_dtypes"},
     "frontends.named": {"numpy", "torch", "timm", "torchvision", "transformers", "keras"},
@@ -233,7 +231,7 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     "frontends.onnx.convert": ({"google"}, "ONNX brings protobuf, whose errors it raises"),
     **{
         f"frontends.onnx.rules.{name}": ({"ml_dtypes"}, "numpy has the short types from there")
-        for name in ("casts", "elementwise", "few_bits")
+        for name in ("casts", "elementwise")
     },
     "frontends.keras.convert": ({"google"}, "TensorFlow brings protobuf, whose errors it raises"),
 }
@@ -254,7 +252,6 @@ _EVERYWHERE = {
     "errors",
     "extensions",
     "custom",
-    "deprecation",
     "version",
     "remedies",
     "installation",

@@ -1,12 +1,13 @@
 """First uses of frameworks: each program lowers, and numpy computes what the framework does.
 
-A new use is one row of `first_uses/torch_uses.py` or `first_uses/jax_uses.py`.
+A new use is one row of `torch_uses.py`, `jax_uses.py` or `onnx_uses.txt` in tests/first_uses.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
+from tosa_convert.frontends.lower_model import FrontendOptions, lowered
+from tosa_convert.frontends.process.run import server_of
+from tosa_convert.frontends.table import recognize
+from tosa_convert.io.options import ReadOptions
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -59,13 +64,39 @@ def of_jax(function: Any, arguments: Any, path: Path) -> Case:
     return graph, given, wanted
 
 
+def of_onnx(model: Any, arrays: dict[str, Any], path: Path) -> Case:
+    import onnx
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    settings = onnxruntime.SessionOptions()  # Its optimisations compute with less precision.
+    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), settings, providers=["CPUExecutionProvider"]
+    )
+    onnx.save(model, path.with_suffix(".onnx"))
+    recognised = recognize(str(path.with_suffix(".onnx")))
+    assert recognised is not None
+    options = FrontendOptions(server=_onnx_server(), read=ReadOptions(narrow=("i64", "f64")))
+    with lowered(recognised, options) as made:
+        graph = made.graph
+    return graph, [arrays[name] for name in graph.main.inputs], session.run(None, arrays)
+
+
+@cache
+def _onnx_server() -> Any:
+    """Return a process that lowers all models, each in a fork."""
+    return server_of("onnx")
+
+
 def difference(case: Case) -> str:
     """Return how the results of a program differ from the framework's; "" if they do not."""
     graph, given, wanted = case
     inputs = {}
     for name, array in zip(graph.main.inputs, given, strict=True):
         element = graph.main.tensors[name].dtype
-        kind = element.numpy if array.dtype.kind in "iub" else array.dtype
+        is_float = array.dtype.kind == "f" and array.dtype != np.float64
+        kind = array.dtype if is_float else element.numpy
         is_narrowed = array.dtype.itemsize > np.dtype(kind).itemsize
         inputs[name] = array.astype(kind) if is_narrowed else array.view(kind)
     outputs = tc.golden.run(graph, inputs, engine="numpy").outputs.values()
@@ -94,7 +125,9 @@ def outcomes(uses: dict[str, Any], case_of: Callable[..., Case], path: Path) -> 
     return found
 
 
-@pytest.mark.parametrize(("framework", "case_of"), [("torch", of_torch), ("jax", of_jax)])
+@pytest.mark.parametrize(
+    ("framework", "case_of"), [("torch", of_torch), ("jax", of_jax), ("onnx", of_onnx)]
+)
 def test_each_use_has_the_numbers_of_the_framework(
     framework: str, case_of: Callable[..., Case], tmp_path: Path
 ) -> None:

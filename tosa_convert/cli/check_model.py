@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def check_model(graph: Graph, name: str, found: Lowered, options: ConvertOptions) -> Comparison:
-    """Compare a model with its program as the options ask for."""
     by_old_name = dict(zip(found.graph.main.inputs, graph.main.inputs, strict=True))
     inputs, outputs = graph.main.inputs, graph.main.outputs
     return compare_model(

@@ -91,10 +91,7 @@ class Verb(click.Command):
             raise named_by_user(error) from None
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Return the whole first sentence.
-
-        The list of verbs wraps long lines, and click would cut them off.
-        """
+        """Return the whole first sentence: click would cut it off, and the list of verbs wraps lines."""
         return super().get_short_help_str(sys.maxsize)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -134,7 +131,7 @@ def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.meta[param.name] = True
 
 
-class Verbs(click.Group):
+class VerbGroup(click.Group):
     """Several verbs under one name."""
 
     command_class = Verb
@@ -144,7 +141,6 @@ class Verbs(click.Group):
         super().__init__(*arguments, **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Print the help if no verb is given."""
         if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help(), err=True)
             ctx.exit(2)
@@ -160,7 +156,6 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Return the whole first sentence, as for a verb."""
         return super().get_short_help_str(sys.maxsize)
 
 

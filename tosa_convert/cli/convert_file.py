@@ -19,12 +19,7 @@ from tosa_convert.io.files import (
     standard_output,
     write_standard_output,
 )
-from tosa_convert.io.formats import (
-    FORMATS,
-    MLIR_FORMATS,
-    Format,
-    of_path,
-)
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format, of_path
 from tosa_convert.io.option_table import refuse_inapplicable, refuse_weights
 from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
 
@@ -41,10 +36,7 @@ _WRITE_OPTIONS = WriteOptions()
 
 
 def load_graph(path: str, options: ReadOptions = _READ_OPTIONS) -> Graph:
-    """Load the program in a file.
-
-    MLIR gets the lowest TOSA version that expresses it, or the one it is for.
-    """
+    """Load a program; MLIR gets the lowest TOSA version that expresses it, or the one it is for."""
     return load_input(path, options)[0]
 
 
@@ -74,11 +66,7 @@ def save_graph(
     like: Format = "tosa",
     options: WriteOptions = _WRITE_OPTIONS,
 ) -> None:
-    """Write a program; "-" is standard output.
-
-    to: the format, if --to names it; else the extension of a file decides.
-    like: the format for standard output, if --to does not name it.
-    """
+    """Write a program; "-" is standard output. to: as --to says, else by the extension, or `like`."""
     if path != STANDARD:
         from tosa_convert.formats.write import save
 
@@ -90,10 +78,7 @@ def save_graph(
 
 
 def edit_file(source: str, edit: Callable[[Graph], Graph], given: Mapping[str, Any]) -> Graph:
-    """Read a program, edit it, and write the result; return the result.
-
-    given: the options of the verb: --output, --to, and those of reading and writing.
-    """
+    """Read a program, edit it, and write the result; return the result. given: the verb's options."""
     graph, opened = load_input(source, ReadOptions.of(given))
     refuse_same_file(source, given["output"])
     result = edit(graph)
@@ -175,10 +160,7 @@ class ConvertOptions:
 
 
 def open_source(source: str, options: ConvertOptions, data: memoryview | None = None) -> Input:
-    """Open an input; refuse it if it does not fit the requested direction.
-
-    data: standard input, if it is read already.
-    """
+    """Open an input, or `data`, standard input; refuse it if it does not fit the requested direction."""
     opened = open_path(source, options.read, data)
     found = FORMATS[opened.format]
     if options.direction == "export" and not opened.is_mlir:
@@ -197,10 +179,7 @@ def default_format(read_from: Format) -> Format:
 
 
 def output_format(output: str, options: ConvertOptions, like: Format = "tosa") -> Format:
-    """Return the format of an output file: what --to says, or its extension, or the direction.
-
-    like: the format of standard output.
-    """
+    """Return an output's format: by --to, extension, or direction; `like` for standard output."""
     if options.to is not None:
         return options.to
     if output == STANDARD:
@@ -213,12 +192,9 @@ def output_format(output: str, options: ConvertOptions, like: Format = "tosa") -
         raise
     if options.direction and (file_format in MLIR_FORMATS) != (options.direction == "import"):
         option = {"export": "--export-to-flatbuffer", "import": "--import-from-flatbuffer"}
-        raise fail(
-            "option-conflict",
-            output,
-            f"{option[options.direction]} does not write {FORMATS[file_format]}",
-            "choose another extension, or leave the option out",
-        )
+        message = f"{option[options.direction]} does not write {FORMATS[file_format]}"
+        hint = "choose another extension, or leave the option out"
+        raise fail("option-conflict", output, message, hint)
     return file_format
 
 
@@ -284,10 +260,7 @@ def write_output(
 def applicable(
     read_from: Form, where: str, file_format: Format, options: ConvertOptions
 ) -> WriteOptions:
-    """Return the options for writing.
-
-    Refuses all options together that do not apply to input and output.
-    """
+    """Return the options for writing; refuse together all that do not apply to input and output."""
     write_options = options.write
     refuse_inapplicable(options.given(), where, read_from=read_from, written_as=file_format)
     refuse_weights(file_format, write_options.weights)
@@ -346,7 +319,6 @@ def _read(opened: Input, options: ConvertOptions, context: Any) -> Graph:
 
 
 def renamed(graph: Graph, options: ConvertOptions) -> Graph:
-    """Return the graph with the names that the options give to arguments and results."""
     if options.input_names or options.output_names:
         from tosa_convert.graph.derived import rename
 

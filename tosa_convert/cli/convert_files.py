@@ -119,11 +119,7 @@ def _convert_with(job: Job, options: ConvertOptions) -> None:
 
 
 def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[Job]:
-    """Return each input with its output; files below a directory keep their relative paths.
-
-    Raises TosaConvertError for outputs that clash with one another or with inputs, and if there are no
-    inputs.
-    """
+    """Return each input with its output; refuse outputs that clash with one another or with inputs."""
     jobs = [
         (source, folder / stem.with_suffix(f".{to or _other_side(source)}"))
         for given in paths
@@ -194,10 +190,7 @@ def convert_parts(opened: Input, source: str, output: str | None, options: Conve
 
 
 def parts_of(opened: Input) -> Iterator[tuple[int, Input]]:
-    """Iterate over the parts of a text that have operations, with their numbers.
-
-    The lines before a part are empty in it, so that its locations are those of the file.
-    """
+    """Iterate over the non-empty parts of a text, with empty lines before each, which keep locations."""
     data, start = opened.data, 0
     ends = [*SPLIT_MARKER.finditer(data), None]
     for number, marker in enumerate(ends):

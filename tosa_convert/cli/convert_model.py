@@ -61,11 +61,7 @@ _EXTENSIONS: Final = {"torch": "pt2"}
 def convert_model_or_raise(
     error: TosaConvertError, source: str, output: str | None, options: ConvertOptions
 ) -> int:
-    """Convert an input that is not a program: a framework's model, or else what `error` says it is.
-
-    error: raised by `open_source`. A SavedModel is a folder, and FILE.py:NAME is not a path.
-    Returns the exit code.
-    """
+    """Convert an input that is no program as a model of a framework, or raise `error`, the refusal."""
     unread = error.code in ("unrecognised-input", "file-error")
     model = recognize(source) if unread else None
     if is_extension(options.via) and os.path.exists(source):
@@ -78,10 +74,7 @@ def convert_model_or_raise(
 def convert_standard_model(
     data: memoryview, kind: str, output: str | None, options: ConvertOptions
 ) -> int:
-    """Convert a framework's model from standard input; converters read files.
-
-    kind: its frontend. Returns the exit code.
-    """
+    """Convert a framework's model from standard input; converters read files. kind: its frontend."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, f"stdin.{_EXTENSIONS.get(kind, kind)}")
         replace_file(path, [data])
@@ -91,11 +84,7 @@ def convert_standard_model(
 def convert_model(
     model: Recognised, source: str, output: str | None, options: ConvertOptions
 ) -> int:
-    """Convert a model into a file; a directory as output gets a file of the model's name.
-
-    source: the model as the user named it.
-    Returns 1 if --check found a difference; the file is written nevertheless.
-    """
+    """Convert a model, as the user named it, into a file; return 1 if --check sees a difference."""
     _refuse_direction(model, source, options)
     _refuse_for_check(options)
     if output == STANDARD:
@@ -155,10 +144,7 @@ def convert_model(
 
 
 def _note_interface(graph: Graph, interface: Interface, runtime: str) -> None:
-    """Say what a user of a TFLite model's program has to know of its inputs and outputs.
-
-    No program of TOSA holds their scales.
-    """
+    """Say what a user of a TFLite model's program needs to know of scales, which TOSA does not hold."""
     if runtime not in ("tflite", "tensorflow"):
         return
     main = graph.main
@@ -190,7 +176,6 @@ def _refusal_after_verdict(output: str | None, options: ConvertOptions) -> Itera
 
 
 def _refuse_for_check(options: ConvertOptions) -> None:
-    """Refuse options that do not go with --check, or only with it."""
     if not options.check and {"arrays", "random", "engine"} & options.given():
         raise click.UsageError("--input, --random and --engine are for --check")
     if options.check and is_extension(options.via):

@@ -83,20 +83,15 @@ def _direction(given: dict[str, Any]) -> Literal["", "export", "import"]:
 def repack(*, source: str, output: str, consumer: str | None, **given: Any) -> None:
     """Do the work of `repack`; the arguments are its parameters."""
     options = ConvertOptions(
-        read=ReadOptions.of(given),
-        write=WriteOptions.of(given),
-        to=given["to"],
-        consumer=consumer,
+        read=ReadOptions.of(given), write=WriteOptions.of(given), to=given["to"], consumer=consumer
     )
     opened = open_source(source, options)
     file_format = output_format(output, options, opened.format)
     if opened.is_mlir or file_format in MLIR_FORMATS:
-        raise fail(
-            "option-conflict",
-            source,
+        message = (
             "repack is for flatbuffers and their JSON, "
-            f"found {FORMATS[opened.format]} -> {FORMATS[file_format]}",
-            "use convert",
+            f"found {FORMATS[opened.format]} -> {FORMATS[file_format]}"
         )
+        raise fail("option-conflict", source, message, "use convert")
     refuse_same_file(source, output)
     convert_opened(opened, output, file_format, options)

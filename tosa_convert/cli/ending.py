@@ -75,10 +75,7 @@ def work_of_verb(
     quiet: bool,
     verbose: bool,
 ) -> Any:
-    """Do a verb's work after its set-up, and say with --verbose how long it took.
-
-    `exit_code_of`, which calls this, ends what --quiet and --verbose choose.
-    """
+    """Do a verb's work after its set-up, and say with --verbose how long it took."""
     log.choose_level(quiet=quiet, verbose=verbose)
     if before is not None:
         before(verb_name)
@@ -129,10 +126,7 @@ def out_of_memory(where: str = "") -> TosaConvertError:
 
 
 def exit_code_of(work: Callable[[], Any]) -> int:
-    """Do the work and return its exit code, having said why it failed.
-
-    Data goes to stdout, everything else to stderr.
-    """
+    """Do the work and return its exit code, having said on stderr why it failed."""
     try:
         result = work()
         if sys.stdout is not None:
@@ -170,10 +164,7 @@ def exit_code_of(work: Callable[[], Any]) -> int:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process at once; all files are written and closed.
-
-    Freeing graphs and MLIR's contexts first would take a fifth of a short command's time.
-    """
+    """End the process at once: freeing graphs would take a fifth of a short command's time."""
     if "logging" in sys.modules:
         sys.modules["logging"].shutdown()
     for stream in filter(None, (sys.stdout, sys.stderr)):  # None if they are closed

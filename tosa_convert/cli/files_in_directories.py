@@ -55,7 +55,6 @@ def attempt(work: Callable[[Job], Result], job: Job) -> Result | FileFailure:
 
 
 def findings_of(failure: FileFailure) -> tuple[tuple[Finding, ...], str]:
-    """Return the findings of a failure, and its traceback."""
     return (failure.findings, "") if isinstance(failure, TosaConvertError) else ((), failure)
 
 
@@ -70,10 +69,7 @@ def report_failure(source: object, failure: FileFailure) -> int:
 
 
 def inputs_below(given: str, *, models: bool = False) -> list[tuple[Path, Path]]:
-    """Find the inputs of one argument, each with its path below the directory that it names.
-
-    models: also models of frameworks, by the extensions of those that are one file.
-    """
+    """Find the inputs of one argument, each with its path below the directory that it names."""
     if given == STANDARD:
         raise UsageError("standard input cannot be one of several inputs")
     from pathlib import Path
@@ -100,10 +96,7 @@ def _is_manifest(path: Path) -> bool:
 
 
 def read_one_of_many(opened: Input, options: ReadOptions, read: Callable[..., Result]) -> Result:
-    """Read an input that may be one of many with `reading.read`, or a function like it.
-
-    Options that have no effect on the input's format are refused.
-    """
+    """Read an input with a function like `reading.read`; refuse options without effect on its format."""
     refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
     return read(opened, options)
 
@@ -121,10 +114,7 @@ def refuse_no_inputs(
 
 
 def outcomes(
-    work: Callable[[Job], Result],
-    jobs: Sequence[Job],
-    sources: Sequence[Path],
-    processes: int,
+    work: Callable[[Job], Result], jobs: Sequence[Job], sources: Sequence[Path], processes: int
 ) -> Generator[Result | FileFailure, None, None]:
     """Do the jobs; yields the result of each, in order, or the reason why it failed."""
     processes = processes or _default_processes(sources)

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "frontends",
-    cls=Verb,
-    epilog="Exit code: 0 if all that were asked for are installed, else 1.",
+    "frontends", cls=Verb, epilog="Exit code: 0 if all that were asked for are installed, else 1."
 )
 @click.argument(
     "names", nargs=-1, metavar="[NAME]...", shell_complete=complete_from(frontend_names)

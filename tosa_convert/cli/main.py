@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from tosa_convert.cli.command import Verbs, described, usage_error
+from tosa_convert.cli.command import VerbGroup, described, usage_error
 from tosa_convert.cli.ending import EXIT_INTERRUPTED, before_own_work, before_work, exit_code_of
 from tosa_convert.cli.messages import say
 from tosa_convert.cli.verbs import DESCRIBED
@@ -30,7 +30,7 @@ VERBS: Final = tuple(name for names in SECTIONS.values() for name in names)
 _OF_QUALIFICATION: Final = ("bisect", "fuzz", "generate", "power", "reduce", "suite")
 
 
-class _AllVerbs(Verbs):
+class _AllVerbs(VerbGroup):
     """The verbs. Each is imported when it is used: a short command should not wait for the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -42,7 +42,6 @@ class _AllVerbs(Verbs):
         return verb(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the verbs below the headings of what they are for."""
         for heading, rows in SECTIONS.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, verb(name).get_short_help_str()) for name in rows])
@@ -66,12 +65,7 @@ def tosa_flatbuffer() -> None:
 def run(
     command: click.Command, arguments: list[str] | None = None, *, own_process: bool = False
 ) -> int:
-    """Run a command and return its exit code.
-
-    Data goes to stdout, everything else to stderr.
-
-    own_process: this process is the command's own. It is not if a test or another program calls `run`.
-    """
+    """Run a command, in a process of its own or not; return its exit code. Only data goes to stdout."""
     return exit_code_of(lambda: _run(command, arguments, own_process))
 
 

@@ -66,10 +66,7 @@ def note(text: str) -> None:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print lines for people. Characters that a terminal would obey are escaped.
-
-    They go to stderr if `err`, and if standard output is one of the verb's files.
-    """
+    """Print escaped lines for people; to stderr if `err`, or if stdout is one of the verb's files."""
     err = err or STANDARD_OUTPUT in _taken
     # Where standard error takes no more, there is nowhere to report that.
     with contextlib.suppress(OSError) if err else contextlib.nullcontext():
@@ -88,10 +85,7 @@ def print_text(text: str, *, err: bool = False) -> None:
 
 
 def report_bug(trace: str, where: str = "") -> None:
-    """Print the traceback of an unexpected exception and say that it is our fault.
-
-    where: the file that was being worked on, where there are several.
-    """
+    """Print the traceback of an unexpected exception and say that it is our fault. where: the file."""
     prefix = f"{printable(where)}: " if where else ""
     say(
         f"{trace}{prefix}internal error in tosa-convert {__version__}: "
@@ -122,10 +116,7 @@ def refuse_terminal_input() -> None:
 
 
 def copy_standard_input(path: str) -> str:
-    """Return the path of a file to read: that of a copy, which the verb removes, of standard input.
-
-    path: what the user gave. Any other path than "-" is returned as it is.
-    """
+    """Return the path of a file to read: for standard input, that of a copy, which the verb removes."""
     if path != STANDARD:
         return path
     import click
@@ -159,10 +150,7 @@ def named_by_user(error: TosaConvertError) -> TosaConvertError:
 
 
 def write_file(path: str, pieces: Pieces, what: str = "") -> None:
-    """Write a file; "-" is standard output.
-
-    what: the kind of a file that is not text, and so does not go to a terminal.
-    """
+    """Write a file; "-" is standard output. what: the kind of a file that is no text for a terminal."""
     if path != STANDARD:
         replace_file(path, pieces)
         return
@@ -214,7 +202,6 @@ class ProgressDisplay:
 
     @property
     def total(self) -> int:
-        """Return the amount of work; 0 if it is unknown."""
         if not isinstance(self._total, int):
             self._total = self._total()
         return self._total

@@ -102,10 +102,7 @@ def _numbers(kind: Any) -> str:
 
 
 def refuse_contradictions(ctx: click.Context, order: Iterable[click.Parameter]) -> None:
-    """Raise click.UsageError for options that are given twice or contradict each other.
-
-    order: the parameters in the order of the command line, as often as they are given.
-    """
+    """Refuse options that are given twice or contradict each other. order: as on the command line."""
     given = [row for row in order if isinstance(row, Option)]
     flags = {row.flag for row in given}
     by_name: dict[str | None, Option] = {}
@@ -168,7 +165,6 @@ class Folder(click.Path):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Let the shell complete names of folders."""
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(incomplete, type="dir")]
@@ -178,7 +174,6 @@ class NamesFile(click.types.StringParamType):
     """A text that has, or may have, the name of a file in it, which `-` is not."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Refuse standard input."""
         if value == STANDARD:
             self.fail("it cannot be read from standard input", param, ctx)
         return super().convert(value, param, ctx)
@@ -186,7 +181,6 @@ class NamesFile(click.types.StringParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Let the shell complete names of files."""
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(incomplete, type="file")]
@@ -220,10 +214,7 @@ def refuse_shared_streams(ctx: click.Context) -> None:
 
 
 def refuse_shared_files(ctx: click.Context) -> None:
-    """Refuse to write two files under one name, and to write over a program that is an argument.
-
-    Raises click.UsageError, and TosaConvertError("would-overwrite-input").
-    """
+    """Refuse to write two files under one name, and to write over a program that is an argument."""
     writers: dict[str, str] = {}
     for row in ctx.command.params:
         if not isinstance(row.type, WritePath):
@@ -281,8 +272,6 @@ def complete_from(choices: Choices) -> Completer:
 def complete_functions(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the functions of the module on the command line."""
-
     def functions(opened: Input) -> Iterable[str]:
         from tosa_convert.formats.read import function_names
 
@@ -471,10 +460,7 @@ def _limits(ctx: click.Context, param: Option, texts: tuple[str, ...]) -> Any:
 
 
 def _in_order(ctx: click.Context, param: Option, given: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Split names separated by commas.
-
-    An option that is given once for each name may have commas in names.
-    """
+    """Split names separated by commas; options given for each name may have commas in names."""
     return tuple(given[0].split(",")) if len(given) == 1 else given or None
 
 

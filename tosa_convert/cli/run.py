@@ -7,11 +7,7 @@ from typing import Any, Final
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.option import (
-    ReadPath,
-    add_options,
-    option,
-)
+from tosa_convert.cli.option import ReadPath, add_options, option
 
 #: Options of the verbs that run programs: what is run, and on which inputs.
 RUN_OPTIONS: Final = (

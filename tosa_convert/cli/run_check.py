@@ -59,13 +59,7 @@ from tosa_convert.io import log
 
 
 def has_edge_run(graph: Graph, options: Mapping[str, Any], against: str) -> bool:
-    """Return whether a backend also runs on edge inputs, besides random ones.
-
-    Not recorded results and models of frameworks, nor with tolerances of the user: they are for random
-    inputs.
-
-    Raises click.UsageError for an option about edges that does not apply.
-    """
+    """Return whether a backend, which is no record or framework, also runs on edge inputs."""
     is_random = options["random"] is not None or bool(options.get("seeds"))
     given: Mapping[str, Array] = {}
     if is_random and (options["edges"] or options["no_edges"] or options["arrays"]):
@@ -86,10 +80,7 @@ def has_edge_run(graph: Graph, options: Mapping[str, Any], against: str) -> bool
 def edge_inputs_of(
     graph: Graph, options: Mapping[str, Any], seed: int, *, is_wanted: bool = False
 ) -> EdgeInputs | None:
-    """Return the edge inputs of a seed; None, with a note, if there are none.
-
-    is_wanted: an option asks for them; then an error is raised.
-    """
+    """Return the edge inputs of a seed; None, with a note, if there are none, unless `is_wanted`."""
     given = given_arrays(graph, options)
     states = with_variables(graph, variables_of(graph, options))
     try:
@@ -136,7 +127,6 @@ NamedInputs = Iterator[tuple[str, dict[str, Array]]]
 
 
 def run_check(model: str, options: Mapping[str, Any]) -> int:
-    """Check a model as the options say; returns the exit code."""
     tolerances = tolerances_of(options)
     options, by_default = _with_default_inputs(options)
     program_graph, sets = named_inputs(model, {**options, "edges": False})
@@ -214,10 +204,7 @@ def _with_default_inputs(options: Mapping[str, Any]) -> tuple[Mapping[str, Any],
 def _note_bisect(
     graph: Graph, model: str, wrong: tuple[str, str], options: Mapping[str, Any]
 ) -> None:
-    """Say how to name the operator that is wrong, in a program of several, after a wrong result.
-
-    wrong: the name of the inputs, and the backend.
-    """
+    """Say after a wrong result of (inputs, backend) how to name the operator that is wrong."""
     computing = [op for op in graph.main.operators if op.spec not in (CONST, CONST_SHAPE)]
     if options["widen"] or options["reference"] or len(computing) < 2:
         return

@@ -78,10 +78,7 @@ def program_of(model: str, options: Mapping[str, Any]) -> Program:
 
 
 def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program, dict[str, Array]]:
-    """Return the program, and an array for each of its inputs in the input's type and shape.
-
-    Raises TosaConvertError.
-    """
+    """Return the program, and an array for each of its inputs in the input's type and shape."""
     program = program_of(model, options)
     slots = input_slots(program.graph)
     arrays = _arrays_of(slots, options["arrays"])
@@ -153,10 +150,7 @@ def _arrays_of(slots: Iterable[Slot], given: Iterable[str]) -> dict[str, Array]:
 def arrays_from_files(
     given: Iterable[str], names: Sequence[str], shapes: Mapping[str, Shape] | None = None
 ) -> dict[str, Array]:
-    """Read the arrays that the -i options name.
-
-    names: of the program's inputs. shapes: the expected one of each; see `load_npz`.
-    """
+    """Read the arrays that the -i options name, for inputs of these names; `load_npz` checks shapes."""
     arrays: dict[str, Array] = {}
     for text in given:
         name, equals, path = text.partition("=")
@@ -187,7 +181,6 @@ def named_engine(options: Mapping[str, Any], graph: Graph | None = None) -> Engi
 
 
 def run_command(model: str, options: Mapping[str, Any]) -> int:
-    """Run the verb `run`."""
     taken = user_of(STANDARD_OUTPUT)
     if taken and options["as_json"]:
         raise click.UsageError(f"{taken} and --json cannot both be standard output")
@@ -344,11 +337,7 @@ def described(arrays: Mapping[str, Array]) -> list[dict[str, Any]]:
     """Return name, type, shape and range of each array."""
     rows = []
     for name, array in arrays.items():
-        row: dict[str, Any] = {
-            "name": name,
-            "dtype": str(array.dtype),
-            "shape": list(array.shape),
-        }
+        row: dict[str, Any] = {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
         if array.size:
             wide = array.astype(np.float64) if array.dtype.kind not in "biu" else array
             with np.errstate(invalid="ignore"):

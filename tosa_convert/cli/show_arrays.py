@@ -56,10 +56,7 @@ class ArrayRow:
 
 
 def show_arrays(paths: Sequence[str], element_type: str | None, *, as_json: bool) -> int:
-    """Show the arrays of files and folders; one that cannot be read does not stop the others.
-
-    Returns the exit code: the highest of all files.
-    """
+    """Show the arrays of files and folders, unreadable ones as errors; return the highest exit code."""
     wanted = None if element_type is None else dtype(element_type)
     rows: list[ArrayRow] = []
     code = 0

@@ -68,7 +68,6 @@ class View:
     as_json: bool = False
 
     def wanted(self, texts: Iterator[str]) -> bool:
-        """Return whether a row with these texts is shown."""
         return self.pattern is None or any(map(self.pattern.search, texts))
 
 
@@ -111,7 +110,6 @@ def show_one(path: str, view: View) -> int:
 
 
 def _show_programs(opened: Input, names: list[str], others: list[str], view: View) -> int:
-    """Show each program of a file that has several."""
     rows = []
     for name in names:
         read = replace(view.read, func=name)
@@ -178,10 +176,7 @@ def _listed(graph: Graph, view: View) -> Iterator[str]:
 
 
 def show_files(paths: Sequence[str], view: View, processes: int) -> int:
-    """Show a row for each file; one that cannot be read does not stop the others.
-
-    Returns the exit code: the highest of all files.
-    """
+    """Show a row for each file, unreadable ones as errors; return the highest exit code."""
     from pathlib import Path
 
     files = [
@@ -240,10 +235,7 @@ _DAMAGED: Final = "malformed-flatbuffer"
 def show_bytes(
     path: str, options: ReadOptions, pattern: re.Pattern[str] | None, *, in_full: bool
 ) -> int:
-    """Show the bytes of a file whose field matches; returns the exit code.
-
-    in_full: also all bytes of large data.
-    """
+    """Show the bytes of a file whose field matches; `in_full`: also all bytes of large data."""
     opened = open_path(path, options)
     found = annotate(opened)
     lines = fitted(byte_lines(found, pattern, in_full=in_full))
@@ -258,10 +250,7 @@ def show_bytes(
 def byte_lines(
     found: Annotation, pattern: re.Pattern[str] | None, *, in_full: bool
 ) -> Iterator[str]:
-    """Iterate over the lines of all rows.
-
-    Each has an offset and bytes; the first line of a row also has the field with its value.
-    """
+    """Iterate over lines of an offset and bytes, of which the first of a row also has the field."""
     digits = max(4, len(f"{found.size:x}"))
     most = found.size if in_full else _MOST_LINES * _PER_LINE
     for row in found.rows():

@@ -20,7 +20,7 @@ from tosa_convert.formats.read import Storage
 from tosa_convert.graph.model import UNLOCATED, SoftwareVersion, Target, Version, counted
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format
 from tosa_convert.rules.amounts import Amount
-from tosa_convert.version import __version__
+from tosa_convert.version import STAMP
 from tosa_convert.views.inspection.listing import (
     ConstantRow,
     OperatorRow,
@@ -88,7 +88,6 @@ _PLACES: Final = {
 
 
 def screen(shown: Shown) -> Iterator[str]:
-    """Iterate over the lines of one screen on what a program is."""
     summary = shown.summary
     yield f"{printable(shown.name)}: {FORMATS[shown.format]}, {size_text(shown.size)}"
     sections: list[tuple[str, Sequence[str]]] = [("version", [f"TOSA {summary.version}"])]
@@ -147,7 +146,6 @@ def _signature(values: Sequence[ValueSummary]) -> str:
 
 
 def model_screen(shown: ShownModel) -> Iterator[str]:
-    """Iterate over the lines of one screen on what a model of a framework is."""
     from tosa_convert.frontends.model_summary import KINDS
 
     summary = shown.summary
@@ -292,10 +290,7 @@ def table(files: Sequence[Shown | ShownModel]) -> Iterator[str]:
 
 
 def operator_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
-    """Iterate over a line for each operator.
-
-    Those of a region follow the operator that runs it, indented.
-    """
+    """Iterate over a line for each operator; those of a region are indented below what runs it."""
     left = dict.fromkeys(range(len(graph.regions)))
     numbers = {region.name: index for index, region in reversed(list(enumerate(graph.regions)))}
 
@@ -351,7 +346,6 @@ def _value(value: ValueSummary) -> str:
 
 
 def tensor_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
-    """Iterate over the lines of a table of all tensors and shapes."""
     rows: list[tuple[str, ...]] = [("tensor", "type", "bytes", "kind", "computed by", "read by")]
     several = len(graph.regions) > 1
     for row in tensor_rows(graph, wanted):
@@ -383,7 +377,6 @@ def _name_of(row: TensorRow, value: ValueSummary, several: bool) -> str:
 
 
 def constant_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
-    """Iterate over the lines of a table of the constants' values."""
     several = len(graph.regions) > 1
     rows: list[tuple[str, ...]] = [("constant", "type", "bytes", *STATISTICS_HEADER)]
     rows += [_constant_cells(row, several) for row in constant_rows(graph, wanted)]
@@ -421,7 +414,7 @@ _MEMBERS: Final[Mapping[type, str]] = {
 def document(files: Sequence[dict[str, Any]]) -> str:
     import json  # the screen is printed without it
 
-    content = {"tool": f"tosa-convert {__version__}", "schema": SCHEMA, "files": list(files)}
+    content = {**STAMP, "schema": SCHEMA, "files": list(files)}
     return json.dumps(as_json(content), indent=1, allow_nan=False) + "\n"
 
 
@@ -523,6 +516,5 @@ def constants(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
 
 
 def statistics_row(found: Statistics) -> dict[str, Any]:
-    """Return the statistics of a constant or an array."""
     values = [{"value": as_json(value), "count": count} for value, count in found.values]
     return {**as_json(found), "values": values}

@@ -186,10 +186,7 @@ class PlainCall:
 
 
 def plain_call(verb_name: str, words: Sequence[str]) -> PlainCall | None:
-    """Return what a plain command line asks for; None if it is for click.
-
-    verb_name: the verb if the words do not begin with it.
-    """
+    """Return what a plain command line asks for; None if it is for click."""
     from tosa_convert.cli.verbs import DESCRIBED
 
     if any(name.startswith("_") and name.endswith("_COMPLETE") for name in os.environ):

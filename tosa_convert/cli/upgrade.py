@@ -37,9 +37,7 @@ def upgrade(source: str, output: str, json_file: str | None, **given: Any) -> No
     from tosa_convert.io.options import ReadOptions, WriteOptions
 
     options = ConvertOptions(
-        read=ReadOptions.of(given),
-        write=WriteOptions.of(given),
-        to=given["to"],
+        read=ReadOptions.of(given), write=WriteOptions.of(given), to=given["to"]
     )
     opened = open_source(source, options)
     file_format = output_format(output, options, opened.format)

@@ -44,7 +44,7 @@ from tosa_convert.io.files import STANDARD
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.rules.families.core import dashed
 from tosa_convert.rules.public import TARGET_CODES, Needs, needs
-from tosa_convert.version import __version__
+from tosa_convert.version import STAMP, __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,7 +157,7 @@ def as_json(reports: Sequence[FileReport]) -> str:
         }
         for report in reports
     ]
-    document = {"tool": f"tosa-convert {__version__}", "files": files, "summary": _counts(reports)}
+    document = {**STAMP, "files": files, "summary": _counts(reports)}
     return json.dumps(document, indent=1) + "\n"
 
 
@@ -165,11 +165,7 @@ def as_json(reports: Sequence[FileReport]) -> str:
 
 
 def as_sarif(reports: Sequence[FileReport]) -> str:
-    """Return a SARIF log with one run.
-
-    Findings of one file that say the same are one result. Paths are relative to the root of the
-    repository, if they are below it.
-    """
+    """Return a SARIF log with one run, in which equal findings of one file are one result."""
     import json
 
     root = _source_root()
@@ -270,10 +266,7 @@ def _source_root() -> Path:
 
 
 def _sarif_places(file: str, equal: Sequence[Finding], root: Path) -> list[dict[str, Any]]:
-    """Return where findings are, the first place as the result's own, the others related to it.
-
-    A line of a source file of this repository comes before the program that was made from it.
-    """
+    """Return the places of findings: first one of this repository's sources, then the program's."""
     from pathlib import PurePath
 
     named = re.escape(PurePath(file).name)
@@ -303,10 +296,7 @@ def _sarif_places(file: str, equal: Sequence[Finding], root: Path) -> list[dict[
 
 
 def _own_source(where: str, root: Path) -> tuple[str, int, int] | None:
-    """Return the innermost line of a location that is in a file of this repository, with its column.
-
-    Frameworks have their own files in it; they are installed elsewhere.
-    """
+    """Return the innermost line of a location that is in a file of this repository, with its column."""
     from pathlib import Path
 
     for name, line, column in re.findall(_POSITION, where):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tosa_convert.cli.command import Verbs
+from tosa_convert.cli.command import VerbGroup
 from tosa_convert.cli.messages import note
 from tosa_convert.cli.option import Folder, ReadPath, add_options, option
 from tosa_convert.errors import printable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
 
 
-@click.group(cls=Verbs)
+@click.group(cls=VerbGroup)
 def weights() -> None:
     """Take a program's weights out, put edited ones in, or strip them."""
 

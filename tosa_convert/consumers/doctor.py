@@ -181,7 +181,6 @@ def _has_attributes(graph: Graph) -> bool:
 
 
 def _command(stored: StoredProgram, reader: Consumer) -> str:
-    """Return the command that writes a file that a program reads."""
     path = PurePath(stored.path)
     to: Literal["tosa", "mlir", "mlirbc"] = "tosa" if "tosa" in reader.formats else "mlirbc"
     if reader.dialect and to == "mlirbc" and state_of(reader.dialect) < BYTECODE:

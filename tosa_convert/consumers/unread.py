@@ -113,10 +113,7 @@ def _resize(block: Block, operator: Operator) -> Iterator[str]:
 
 
 def _is_upscaling(scale: tuple[int, ...], offset: int, border: int) -> bool:
-    """Return whether an axis is enlarged 2, 4 or 8 times in a usual way, or not at all.
-
-    Two ways are usual.
-    """
+    """Return whether an axis is enlarged 2, 4 or 8 times in one of two usual ways, or not at all."""
     numerator, denominator = scale
     if numerator == denominator:
         return (offset, border) == (0, 0)
@@ -190,10 +187,7 @@ _QUANTISE: Final = "quantise the model before it is converted: docs/guides/quant
 
 
 def program_findings(graph: Graph, reader: Consumer, *, mlir: bool) -> Iterator[Finding]:
-    """Find what a program does not read of a sound graph; mlir: it is written as MLIR.
-
-    If another accelerator or option is all that it takes, the hint says so.
-    """
+    """Find what a program does not read of a sound graph; mlir: it is written as MLIR."""
     found = _of_format(graph, reader, mlir=mlir)
     first = next(found, None)
     if first is None:
@@ -211,10 +205,7 @@ def program_findings(graph: Graph, reader: Consumer, *, mlir: bool) -> Iterator[
 
 
 def adapted(graph: Graph, reader: Consumer, *, mlir: bool) -> Graph:
-    """Return a sound graph in a form that a program reads, if rewrites for it make one of it.
-
-    It computes the same, bit for bit. Any other graph is returned as it is. mlir: as above.
-    """
+    """Return a sound graph in a form that a program reads, bit for bit equal, or unchanged."""
     if not reader.rewrites or next(_of_format(graph, reader, mlir=mlir), None) is None:
         return graph
     from tosa_convert.rewrites.public import apply
@@ -388,11 +379,7 @@ def _takes_single_rows(block: Block, operator: Operator) -> bool:
 
 
 def _is_removed(block: Block, operator: Operator) -> bool:
-    """Return whether MLIR removes a RESHAPE or TRANSPOSE.
-
-    It does if nothing uses the result, or only operators of the same kind, with which it is joined; or
-    if the shape stays, and at most one size is unknown.
-    """
+    """Return whether MLIR removes a RESHAPE or TRANSPOSE: unused, joined with users, or no change."""
     result = operator.outputs[0]
     users = [user for user in block.operators if result in user.inputs]
     if result not in block.outputs and all(user.spec is operator.spec for user in users):

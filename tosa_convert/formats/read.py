@@ -15,12 +15,7 @@ from tosa_convert.io import log
 from tosa_convert.io.files import map_file, read_at_most, too_large
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, READ_ONLY, WEIGHT_FILES, Format, sniff
 from tosa_convert.io.option_table import refuse_inapplicable
-from tosa_convert.io.options import (
-    WEIGHT_FORMS,
-    ReadOptions,
-    WeightForm,
-    given_options,
-)
+from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions, WeightForm, given_options
 
 if TYPE_CHECKING:
     from tosa_convert.eras.old_operations import Upgrade
@@ -97,7 +92,6 @@ class Input(NamedTuple):
 
     @property
     def is_mlir(self) -> bool:
-        """Return whether it holds an MLIR module."""
         return self.format in MLIR_FORMATS
 
 
@@ -123,10 +117,7 @@ def open_input(source: Source, options: ReadOptions = _READ_OPTIONS, *, where: s
 
 
 def _bytes_of(source: Any, limit: int, where: str) -> memoryview:
-    """Return the bytes of a buffer or a binary file; those of a strided buffer are copied.
-
-    limit: most bytes that are read of a file, whose name is `where`.
-    """
+    """Return the bytes of a buffer, copied if strided, or of at most `limit` of a binary file."""
     try:
         view = memoryview(source)
     except TypeError:
@@ -179,7 +170,6 @@ def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
 
 
 def read_module(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
-    """Read the graph of a function of an MLIR module."""
     from tosa_convert.formats.bindings.modules import read as read_function
 
     with garbage_collection_paused():
@@ -204,10 +194,7 @@ def _read_alone(
     upgrade: Upgrade | None = None,
     narrowing: Narrowing | None = None,
 ) -> Graph:
-    """Read the graph of a file, without the weights of a folder.
-
-    upgrade: what changes in a program of an older TOSA is noted in it; None to log a summary.
-    """
+    """Read a graph without the weights of a folder. upgrade: notes changes; None logs a summary."""
     if opened.format == "mlir":
         from tosa_convert.formats.mlir.read.module import read_text
 
@@ -366,12 +353,7 @@ def annotate(opened: Input) -> Annotation:
 
 
 def with_weights(graph: Graph, path: str, options: ReadOptions, *, checked: bool = True) -> Graph:
-    """Return the graph with the weights from the folder or file beside its file.
-
-    Returns the graph itself if none are there.
-
-    checked: read the values, to check them.
-    """
+    """Return the graph with the weights beside its file, if any; `checked`: read all values."""
     if not path:
         return graph
     beside = weights_beside(path)
@@ -395,7 +377,6 @@ def with_weights(graph: Graph, path: str, options: ReadOptions, *, checked: bool
 
 
 def types_of_weights(folder: str | os.PathLike[str]) -> dict[str, DType]:
-    """Return the element type of each file in a folder of weights; {} if the folder has no manifest."""
     import pathlib
 
     from tosa_convert.formats.weights.folder import NAME, manifest_of
@@ -446,10 +427,7 @@ def _lacks_scales(tensor: Tensor) -> bool:
 
 
 def _with_shapes(graph: Graph, options: ReadOptions, opened: Input | None = None) -> Graph:
-    """Return the graph with the shapes that the options give its arguments; log what stays dynamic.
-
-    Also with the meanings that they give CUSTOM operators.
-    """
+    """Return the graph with the shapes and CUSTOM meanings of the options; log what stays dynamic."""
     if options.custom:
         from tosa_convert.custom import give_meaning
 

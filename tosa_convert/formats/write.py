@@ -22,13 +22,7 @@ from tosa_convert.io import log
 from tosa_convert.io.files import Progress, map_file, one_writer, replace_file
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WRITTEN, Format
 from tosa_convert.io.option_table import FORMS, Form, refuse_weights
-from tosa_convert.io.options import (
-    WEIGHT_FORMS,
-    ReadOptions,
-    WeightForm,
-    Weights,
-    WriteOptions,
-)
+from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions, WeightForm, Weights, WriteOptions
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
@@ -63,10 +57,7 @@ def producer() -> SoftwareVersion:
 
 
 def stamp(graph: Graph, tosa_version: str = "") -> Graph:
-    """Return the graph with the requested TOSA version, or the one that it already has.
-
-    What 1.1 added is written in forms of 1.0 if all of it has one, and that is logged.
-    """
+    """Return the graph with the requested version; forms of 1.1 that become those of 1.0 are logged."""
     from tosa_convert.errors import TosaConvertError
     from tosa_convert.graph.verify import verify
     from tosa_convert.graph.versions import BY_NAME, V1_0, draft_findings, version_findings
@@ -90,15 +81,9 @@ def stamp(graph: Graph, tosa_version: str = "") -> Graph:
 
 
 def encode(
-    graph: Graph,
-    *,
-    weights: Weights = "auto",
-    columns: Mapping[str, BlockColumns] | None = None,
+    graph: Graph, *, weights: Weights = "auto", columns: Mapping[str, BlockColumns] | None = None
 ) -> Iterator[Any]:
-    """Iterate over the pieces of a `.tosa` file, in order, for a graph that `verify` accepts.
-
-    Constants are views of their buffers. columns: those that `refuse_unsound` returned.
-    """
+    """Iterate over the pieces of a `.tosa` file of a verified graph; constants are views."""
     from tosa_convert.formats.flatbuffer.write import plan
 
     _warn_of_target(graph)
@@ -151,7 +136,6 @@ def _warn_of_target(graph: Graph) -> None:
 def render(
     graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS
 ) -> Iterable[Any]:
-    """Return the content of a file, all of it in one piece of storage."""
     refuse_weights(file_format, options.weights)
     if _size_beside(graph, file_format, options.weights) is not None:
         message = "the weights would be stored in a folder beside the file, and there is no file"
@@ -162,10 +146,7 @@ def render(
 
 
 def _refuse_wrong(graph: Graph, written_as: Form, options: WriteOptions) -> dict[str, BlockColumns]:
-    """Refuse a graph that is not sound, or that TOSA does not allow; return its columns.
-
-    An output that is only to be looked at need not be allowed.
-    """
+    """Refuse an unsound graph, or one that TOSA forbids unless it is only to be looked at."""
     from tosa_convert.graph.verify import refuse_unsound
 
     columns = refuse_unsound(graph)
@@ -228,10 +209,7 @@ def _older_state(options: WriteOptions) -> str:
 
 
 def _bytecode_version(options: WriteOptions, state: str) -> int:
-    """Return the version of bytecode for a state of the dialect: in older ones attributes have names.
-
-    Raises TosaConvertError("option-conflict") if there was no bytecode, or not this version.
-    """
+    """Return the version of bytecode for a state of the dialect, or refuse the one that is asked for."""
     if not state:
         return options.bytecode_version
     from tosa_convert.eras.dialect_states import BYTECODE, BYTECODE_1
@@ -261,7 +239,6 @@ def _paused(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS) -> Any:
-    """Convert the graph to an `ir.Module` in the given context."""
     from tosa_convert.formats.bindings.modules import write
     from tosa_convert.formats.bindings.packages import bindings_of
 
@@ -279,10 +256,7 @@ def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS
 
 
 def dumps(graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS) -> bytes:
-    """Return the content of a file as bytes.
-
-    With `options.verify` it is read back and compared first.
-    """
+    """Return the content of a file; with `options.verify` it is read back and compared first."""
     refuse_unknown("to", file_format, WRITTEN)
     _refuse_unverifiable(graph, "", file_format, options)
     # Joined at once, so that weights are copied once.
@@ -299,7 +273,6 @@ def save(
     options: WriteOptions = _WRITE_OPTIONS,
     progress: Progress | None = None,
 ) -> None:
-    """Write a graph to a file, which is replaced as a whole."""
     target = os.fsdecode(path)
     refuse_unknown("to", file_format, WRITTEN)
     refuse_weights(file_format, options.weights)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tosa_convert.golden.checking.check import check
     from tosa_convert.golden.edges.coverage import EdgeCoverage, OperatorEdges, edge_coverage
     from tosa_convert.golden.edges.edge_inputs import edge_inputs
+    from tosa_convert.golden.models.assert_close import Bound, assert_close, tolerance
     from tosa_convert.golden.running.intermediates import Intermediate, iterate_tensors
     from tosa_convert.golden.running.programs import input_arrays
     from tosa_convert.golden.running.run import run, steps
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Backend",
     "Bisection",
+    "Bound",
     "Case",
     "ChangePower",
     "Comparison",
@@ -65,6 +67,7 @@ __all__ = [
     "TensorPower",
     "Threshold",
     "Tolerances",
+    "assert_close",
     "bisect",
     "check",
     "compare",
@@ -79,6 +82,7 @@ __all__ = [
     "run",
     "save_case",
     "steps",
+    "tolerance",
 ]
 
 
@@ -90,6 +94,7 @@ _PUBLIC = {
     "tosa_convert.golden.checking.check": "check",
     "tosa_convert.golden.edges.coverage": "EdgeCoverage OperatorEdges edge_coverage",
     "tosa_convert.golden.edges.edge_inputs": "edge_inputs",
+    "tosa_convert.golden.models.assert_close": "Bound assert_close tolerance",
     "tosa_convert.golden.running.intermediates": "Intermediate iterate_tensors",
     "tosa_convert.golden.running.programs": "input_arrays",
     "tosa_convert.golden.running.run": "run steps",

@@ -44,10 +44,7 @@ def temporary_path(target: str | os.PathLike[str], extension: str = "part") -> s
 
 
 def create_locked(path: str | os.PathLike[str], create: Callable[[], T]) -> tuple[T, int]:
-    """Create a temporary file or folder, and lock it, once what killed writes left there is gone.
-
-    Another write may remove it as a leftover before it is locked. Then it is created again.
-    """
+    """Create and lock a temporary file or folder; again if another write took it for a leftover."""
     remove_left(os.path.dirname(path))
     while True:
         created = create()
@@ -73,7 +70,6 @@ def hold(opened: int | str | os.PathLike[str]) -> int:
 
 
 def release(held: int) -> None:
-    """Give up a lock."""
     if held >= 0:
         with contextlib.suppress(OSError):
             os.close(held)
@@ -81,10 +77,7 @@ def release(held: int) -> None:
 
 @contextlib.contextmanager
 def one_writer(folder: str) -> Iterator[None]:
-    """Let one process or thread at a time write several files of a folder that belong together.
-
-    A folder that is itself being written has its own lock, and one writer.
-    """
+    """Let one process or thread at a time write several files of a folder that belong together."""
     is_fresh = re.fullmatch(_PART, os.path.basename(folder)) is not None
     held = -1 if is_fresh else hold(folder or ".")
     try:
@@ -94,10 +87,7 @@ def one_writer(folder: str) -> Iterator[None]:
 
 
 def _lock(descriptor: int, *, waits: bool = False) -> None:
-    """Lock a file or folder.
-
-    Raises OSError if the file system has no locks, and if another process has it, unless `waits`.
-    """
+    """Lock a file or folder; raise OSError without support, or if it is locked, unless `waits`."""
     if sys.platform != "win32":
         import fcntl
 
@@ -130,10 +120,7 @@ def _write(file: BinaryIO, piece: Any) -> int:
 
 @functools.cache
 def remove_left(folder: str) -> None:
-    """Remove what writes into a folder left when they were killed.
-
-    A process looks at a folder once, so that a thousand writes into it take no longer.
-    """
+    """Remove, once for each folder, what killed writes left in it."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
@@ -242,10 +229,7 @@ def too_large(where: str, found: object, limit: int) -> TosaConvertError:
 
 
 def open_regular(path: PathLike) -> BinaryIO:
-    """Open a regular file. A pipe or device, whose read may never end, is refused without a wait.
-
-    Raises TosaConvertError("file-error").
-    """
+    """Open a regular file; refuse a pipe or device without a wait: its read may never end."""
     refuse_invalid_path(path)
     descriptor = -1
     try:
@@ -296,10 +280,7 @@ def path_below(folder: PathLike, name: object, where: str) -> str:
 
 
 def walk(root: PathLike) -> Iterator[tuple[str, list[str]]]:
-    """Yield each folder from `root` down, and the names of its files, sorted; follow no links.
-
-    A folder that cannot be read has no files. Unlike `os.walk`, it goes to any depth.
-    """
+    """Yield each folder from `root` down to any depth, with its files, sorted; follow no links."""
     waiting = [os.fspath(root)]
     while waiting:
         folder = waiting.pop()
@@ -368,11 +349,7 @@ def standard_output() -> TextIO:
 
 
 def write_standard_output(pieces: Pieces) -> None:
-    """Write the pieces to standard output.
-
-    Raises BrokenPipeError if the reader closed the pipe, and TosaConvertError("file-error") for any
-    other failure.
-    """
+    """Write the pieces to standard output; BrokenPipeError says that the reader closed the pipe."""
     stream = standard_output().buffer
     try:
         write_pieces(stream, pieces)
@@ -473,7 +450,6 @@ def write_pieces(file: BinaryIO | Retried, pieces: Pieces, progress: Progress | 
 
 
 def same_file(one: PathLike, other: PathLike) -> bool:
-    """Return whether both paths name the same existing file."""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -555,10 +531,7 @@ def _replace(
 
 
 def keep_owner(descriptor: int, old: os.stat_result) -> None:
-    """Give a new file the owner and the group of the old one, or the group alone, where permitted.
-
-    Only the superuser gives files away; others may choose among their own groups.
-    """
+    """Give a new file the owner and group of the old one, or the group alone, where permitted."""
     new = os.fstat(descriptor)
     for owner in (old.st_uid, -1):
         if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):

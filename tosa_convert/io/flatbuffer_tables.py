@@ -18,7 +18,6 @@ class FlatbufferError(ValueError):
 
 
 def root_table(data: bytes | bytearray | memoryview) -> Table:
-    """Return the table at the root of a flatbuffer."""
     view = memoryview(data)
     (start,) = _unpacked("<I", view, 0)
     return Table(view, start, _Budget(_FREE_BYTES + _BYTES_PER_BYTE * len(view)))

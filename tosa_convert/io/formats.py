@@ -215,7 +215,6 @@ def sniff(data: memoryview, where: str) -> Format:
 
 
 def _unrecognised(other: _OtherModel | None, head: bytes, where: str) -> TosaConvertError:
-    """Return the error for an input that has none of the formats."""
     found = f"is {other.what}" if other else f"starts with {head[:8]!r}"
     hint = other.hint if other else ""
     claimed = _CLAIMS.get(os.path.splitext(where)[1].lower())
@@ -272,10 +271,7 @@ def _other_model(data: memoryview, head: bytes) -> _OtherModel | None:
 
 
 def weights_kind(data: memoryview) -> str:
-    """Return the form of weights that a file has; "" if it has none.
-
-    A safetensors file has no sign: it begins with the length of its header, which is an object of JSON.
-    """
+    """Return the form of weights of a file, "" if none; safetensors is told by its header of JSON."""
     head = bytes(data[:16])
     for name, row in WEIGHT_FILES.items():
         if row.sign and head.startswith(row.sign):

@@ -99,10 +99,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def takes_keywords(keywords: Any, **defaults: Any) -> Callable[[_Function], _Function]:
-    """Give a function that takes `**options: Unpack[keywords]` the signature that lists them.
-
-    `inspect.signature`, `help` and completion show it, and `refuse_unexpected` reads it.
-    """
+    """Give a function of `**options: Unpack[keywords]` the signature that lists the keywords."""
     import inspect
 
     for row in (*fields(WriteOptions), *fields(ReadOptions)):

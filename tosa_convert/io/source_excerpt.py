@@ -52,10 +52,7 @@ def excerpt_at(text: memoryview, offset: int) -> str:
 
 
 def _cells(part: str | bytes, near: slice) -> list[tuple[str, int]]:
-    """Return the text in printable pieces, each with the columns that it takes.
-
-    near: the pieces that are enough if each takes a column; others may be left out.
-    """
+    """Return the text in printable pieces with their columns; those after `near` may be left out."""
     text = part if isinstance(part, str) else part.decode("utf-8", "replace")
     # Fast path of what follows; equal by test test_plain_lines_are_cut_like_others
     if text.isascii() and text.isprintable():

@@ -129,7 +129,6 @@ def run_child(
 
 
 def _reaped(child: subprocess.Popen[bytes], seconds: float) -> Used:
-    """Wait for a child that has been ended; return what it used."""
     if not hasattr(os, "wait4") or child.returncode is not None:
         child.wait()
         return Used(round(seconds, 4))
@@ -215,10 +214,7 @@ _KEEPER: Final = _Keeper()
 
 @contextlib.contextmanager
 def temporary_folder(prefix: str) -> Iterator[str]:
-    """Make a temporary folder that is removed after the block, also if this process is killed (POSIX).
-
-    Raises OSError if it cannot be made.
-    """
+    """Make a temporary folder that is removed after the block, or when this process is killed."""
     folder = new_temporary_folder(prefix)
     try:
         yield folder
@@ -403,10 +399,7 @@ def limit_this_process(*, memory: int | None = None, cpu_seconds: int | None = N
 
 
 def end_with_parent(parent: int) -> None:
-    """Let the system kill this process when its parent ends, however that happens (Linux).
-
-    parent: the parent's process id, taken before the start of this process: it may have ended already.
-    """
+    """Let the system kill this process when its parent, of this process id, ends (Linux)."""
     if sys.platform != "linux":
         return
     import ctypes

@@ -54,7 +54,6 @@ class RequestToEnd:
 
     @property
     def exit_code(self) -> int:
-        """Return the exit code of a process that was asked to end, or 0."""
         return EXIT_SIGNAL + self.number if self.number else 0
 
     def __call__(self, number: int, frame: object) -> None:

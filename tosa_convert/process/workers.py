@@ -49,10 +49,7 @@ def run_jobs(
     on_death: Callable[[Job, int], Result],
     fork: bool = False,
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield the index and the result of each job as it is done.
-
-    Close the iterator (`contextlib.closing`) to end all workers, also after an exception.
-    """
+    """Yield the index and result of each job as it is done; closing the iterator ends all workers."""
     step = max(1, min(len(jobs) // (4 * processes), MOST_AT_A_TIME))
     waiting = deque(
         range(start, min(start + step, len(jobs))) for start in range(0, len(jobs), step)
@@ -94,10 +91,7 @@ class _Worker(Generic[Job]):
     """A worker process, our end of its pipe, and the jobs it was given and has not done, in order."""
 
     def __init__(
-        self,
-        context: Any,
-        function: Callable[[Any], Any],
-        workers: dict[Connection, _Worker[Job]],
+        self, context: Any, function: Callable[[Any], Any], workers: dict[Connection, _Worker[Job]]
     ) -> None:
         self.given: deque[int] = deque()
         self.has_started = False
@@ -175,11 +169,7 @@ def _signals_blocked() -> Iterator[None]:
 # -- in a worker ----------------------------------------------------------------------------------------
 
 
-def _work(
-    connection: Connection,
-    function: Callable[[Any], Any],
-    parent: int,
-) -> NoReturn:
+def _work(connection: Connection, function: Callable[[Any], Any], parent: int) -> NoReturn:
     """Do jobs until there are none; the process then ends without taking its objects apart."""
     code = 0
     request = RequestToEnd()
@@ -346,7 +336,6 @@ class KeptProcess:
         return line.decode()
 
     def close(self) -> None:
-        """End the process."""
         if self.process is None:
             return
         with contextlib.suppress(OSError):
@@ -374,10 +363,7 @@ def _tail(folder: Path) -> str:
 
 
 def serve(prepare: Callable[[], bool], work: Callable[[], object]) -> int:
-    """Prepare once, and do a job in a fork of this process for each line of stdin.
-
-    The answer to each is a line on stdout. Before the first one, READY is written there.
-    """
+    """Prepare once, write READY, and for each line of stdin do a job in a fork and answer on stdout."""
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):  # Frameworks print to stdout, which carries our answers.

@@ -66,11 +66,7 @@ def bytecode_of(bindings: Bindings, operation: Any) -> Bytecode:
 
 
 def capture(bindings: Bindings, operation: Any) -> dict[int, Section]:
-    """Return the sections of an operation's bytecode, by their ids.
-
-    operation: a module, a function or a variable. Its results must have no uses, because MLIR numbers
-        the users, which are not part of what it writes.
-    """
+    """Return the bytecode sections, by id, of an operation whose results are unused."""
     collector = SectionCollector()
     api = _c_api(bindings)
     with signals_deferred():
@@ -253,10 +249,7 @@ def read(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
 
 
 def operation_of(bindings: Bindings, thing: Any) -> Any:
-    """Return the ir.Operation of a module, an operation view or an operation.
-
-    Raises TosaConvertError("not-an-mlir-object") for other objects.
-    """
+    """Return the ir.Operation of a module, operation view or operation, or refuse the object."""
     operation = getattr(thing, "operation", thing)
     if not isinstance(operation, bindings.ir.Operation):
         message = f"found a {type(thing).__name__} of {bindings}, expected a module or a function"
@@ -266,7 +259,6 @@ def operation_of(bindings: Bindings, thing: Any) -> Any:
 
 
 def symbol_name(operation: Any) -> str:
-    """Return the name of a function or variable, without "@"."""
     return str(operation.attributes["sym_name"].value)
 
 

@@ -74,7 +74,6 @@ class Bindings:
         return importlib.import_module(f"{self.package}.passmanager").PassManager
 
     def new_context(self) -> Any:
-        """Return a new context that knows the TOSA dialect."""
         return self.ir.Context()
 
 
@@ -84,10 +83,7 @@ def _bindings(package: str) -> Bindings:
 
 
 def bindings_of(thing: object) -> Bindings:
-    """Return the bindings of an object: a context, module, operation, type, attribute, ...
-
-    Raises TosaConvertError("not-an-mlir-object") for an object of no bindings.
-    """
+    """Return the bindings of an object: a context, module, operation, type, ..., or refuse it."""
     for base in type(thing).__mro__:
         package, is_extension, _ = base.__module__.partition(_EXTENSION)
         if is_extension:
@@ -102,12 +98,7 @@ def bindings_of(thing: object) -> Bindings:
 
 
 def context_of(thing: Any) -> Any:
-    """Return the context of an object.
-
-    The object is a context, an insertion point, a block, an operation, a type, ...
-
-    Raises TosaConvertError("not-an-mlir-object") if the object does not have one.
-    """
+    """Return the context of an object: an insertion point, block, operation, type, ..., or refuse it."""
     ir = bindings_of(thing).ir
     owner = thing
     if isinstance(owner, ir.InsertionPoint):
@@ -159,10 +150,7 @@ def installed() -> Iterator[str]:
 
 
 def default_bindings(name: str = "") -> Bindings:
-    """Return the bindings of the package `name`, or the first of DEFAULT_ORDER that is installed.
-
-    Raises TosaConvertError("missing-bindings") if they are not installed.
-    """
+    """Return the bindings of the package `name`, or the first of DEFAULT_ORDER that is installed."""
     chosen = next((package for package in installed() if name in ("", package)), None)
     if chosen is None:
         message = (

@@ -130,7 +130,6 @@ def _fail(new_manager: Any, operation: Any, argument: str, error: TosaConvertErr
 
 
 def _places(operation: Any) -> dict[str, Any]:
-    """Return the locations of an operation and of those inside, by what findings begin with."""
     places: dict[str, Any] = {}
     pending = [operation]
     while pending:

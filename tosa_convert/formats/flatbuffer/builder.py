@@ -33,21 +33,16 @@ class Interner:
     def __init__(self) -> None:
         # A missing key gets the next id, without a Python call for each key.
         self.ids: dict[Any, int] = defaultdict(count().__next__)
-        #: Values after those in `ids`, in the order of their ids.
-        self.last: Iterable[Any] = ()
         #: The position of each value in the file, by id.
         self.positions: Positions = []
 
     def intern(self, key: Hashable) -> int:
-        """Return the id of a value."""
         return self.ids[key]
 
     def intern_all(self, keys: Iterable[Hashable]) -> list[int]:
-        """Return the ids of many values."""
         return list(map(self.ids.__getitem__, keys))
 
     def intern_array(self, keys: Iterable[Hashable], count: int) -> Numbers:
-        """Return the ids of `count` values, as an array."""
         return np.fromiter(map(self.ids.__getitem__, keys), np.int64, count)
 
     def intern_first(self, keys: Sequence[Hashable]) -> Sequence[int]:
@@ -60,17 +55,6 @@ class Interner:
                 self.ids = defaultdict(count(len(keys)).__next__, fresh)
                 return ids
         return self.intern_all(keys)
-
-    def intern_last(self, keys: dict[Any, int]) -> Sequence[int]:
-        """Return the ids of distinct values that are probably new.
-
-        No others may be interned after them.
-        """
-        # Fast path of intern_all; equal by test test_values_interned_last_get_the_same_ids
-        if not self.ids.keys().isdisjoint(keys.keys()):
-            return self.intern_all(keys)
-        self.last = keys
-        return range(len(self.ids), len(self.ids) + len(keys))
 
 
 #: Alignment of constants' data in the file, in bytes; the schema asks for 8.
@@ -176,7 +160,6 @@ class Builder:
         self.out += bytes(-(len(self.out) + ahead) % to)
 
     def place(self, which: int) -> None:
-        """Give an object the current position."""
         self.objects[which] = len(self.out)
 
     def vtable(self, code: bytes) -> int:
@@ -189,7 +172,6 @@ class Builder:
         return position
 
     def table(self, name: str, scalars: dict[str, int], references: dict[str, Reference]) -> int:
-        """Append a table; returns its position."""
         layout = self.tables[name].layout((*scalars, *references))
         vtable = self.vtable(layout.vtable)
         self.align(layout.align)
@@ -237,10 +219,7 @@ class Builder:
         raise NotImplementedError
 
     def rows(self, layout: TableLayout, columns: dict[str, Any]) -> range:
-        """Append many tables of one layout, which has 32-bit fields only; returns their positions.
-
-        columns: for each field its numbers, or (interner, ids) for references.
-        """
+        """Append tables of 32-bit fields, each a column of numbers or (interner, ids)."""
         # Fast path of table; equal by test test_many_tables_are_packed_as_each_of_them_alone
         vtable = self.vtable(layout.vtable)
         self.align(4)
@@ -287,28 +266,17 @@ class Builder:
 
     def place_strings(self) -> None:
         """Append the interned strings: length, bytes, and zeros up to a multiple of 4."""
-        texts = [*self.strings.ids, *self.strings.last]
+        texts = list(self.strings.ids)
         lengths, padded = _padded_ascii(texts) or _padded(texts)
         first = len(self.out)
         # After each text its zeros and room for the length of the next one; the last has none.
         self.out += bytes(4)
         self.out += padded
         del self.out[-4:]
-        if len(lengths) < FEW:
-            sizes = (4 + (length // 4 + 1) * 4 for length in lengths)
-            places = list(accumulate(sizes, initial=first))[:-1]
-            self.strings.positions = places
-            for at, length in zip(places, lengths, strict=True):
-                U32.pack_into(self.out, at, length)
-            return
-        # Fast path of the loop; equal by test test_few_tables_are_laid_out_as_many
-        counts = np.array(lengths, np.int64)
-        all_sizes = 4 + (counts // 4 + 1) * 4
-        starts = first + np.cumsum(all_sizes) - all_sizes
-        self.strings.positions = starts
-        words = np.frombuffer(self.out, "<u4", count=len(self.out) // 4)
-        words[starts >> 2] = counts
-        del words
+        sizes = (4 + (length // 4 + 1) * 4 for length in lengths)
+        self.strings.positions = places = list(accumulate(sizes, initial=first))[:-1]
+        for at, length in zip(places, lengths, strict=True):
+            U32.pack_into(self.out, at, length)
 
     def finish_embedded(self) -> Plan:
         """Return the plan of a file whose constants follow the tables inside the flatbuffer."""
@@ -347,7 +315,6 @@ class Builder:
         return self.finished(data, position)
 
     def finished(self, data: list[tuple[int, Constant]], size: int) -> Plan:
-        """Fill in all open references, and return the plan."""
         for interner, (fields, targets) in self.open_single.items():
             self.open.append((fields, interner, targets))
         many = []

@@ -81,7 +81,6 @@ class KnownStrings:
         return found.tolist() if count == len(places) else None
 
     def unknown(self, places: Positions) -> Positions:
-        """Return those of the positions that are not known."""
         is_unknown = np.ones(len(places), bool)
         for _, _, is_there in self._matches(places):
             is_unknown &= ~is_there
@@ -118,7 +117,6 @@ class Columns:
         self._strings = KnownStrings()
 
     def bad(self, offset: int, message: str) -> TosaConvertError:
-        """Return the error for the byte at `offset`."""
         return fail("malformed-flatbuffer", f"byte {offset}", message, _HINT)
 
     def charge(self, memory: int, what: str) -> None:
@@ -167,7 +165,6 @@ class Columns:
         return self.follow(np.zeros(1, np.int64), f"the root table {table}")
 
     def follow(self, fields: Positions, what: str) -> Positions:
-        """Return the positions that the offsets stored at `fields` point to."""
         distances = self.values("<u4", fields, f"the offset of {what}")
         if len(fields) and not distances.all():
             raise self.bad(int(fields[(distances == 0).argmax()]), f"the offset of {what} is 0")
@@ -244,10 +241,7 @@ class Columns:
         return found
 
     def read(self, table: str, tables: Positions, *fields: str) -> list[Any]:
-        """Read the named fields of each table: lists of Python values, in the order of the names.
-
-        A table, a vector of tables and a union are the position of the field.
-        """
+        """Read fields of each table as lists; a table, vector of tables or union is its position."""
         layout, results = self.layouts[table], list[Any]()
         for name, places in zip(fields, self.fields(table, tables, fields), strict=True):
             field, what = layout[name], f"{table}.{name}"
@@ -308,7 +302,6 @@ class Columns:
     def elements(
         self, starts: Positions, lengths: npt.NDArray[np.int64], width: int, what: str
     ) -> Positions:
-        """Return the positions of all elements of all vectors, one vector after the other."""
         total = int(lengths.sum())
         self.charge(_NUMBER * total, what)
         ends = np.cumsum(lengths)
@@ -351,7 +344,6 @@ class Columns:
         return found
 
     def read_strings(self, at: Positions, what: str) -> list[str]:
-        """Read the strings at these positions, at least one of which has not been read yet."""
         fresh = self._strings.unknown(_distinct(at))
         lengths = self.values("<u4", fresh, f"the length of {what}")
         ends = fresh + 4 + lengths
@@ -452,10 +444,7 @@ class Columns:
         return list(map(copies.__getitem__, inverse.tolist()))
 
     def int_lists(self, places: Positions, what: str, width: int) -> list[tuple[int, ...]]:
-        """Return each vector of integers of so many bytes as a tuple.
-
-        Shared vectors become one object; () if it is absent.
-        """
+        """Return each vector of integers of so many bytes as a tuple; () if it is absent."""
         starts, lengths = self.vectors(places, width, what)
         # The length precedes the elements, so vectors that start at one position are the same.
         if _is_constant(starts):

@@ -62,10 +62,7 @@ class _UnusualError(Exception):
 
 
 def read_few(view: memoryview) -> Graph | None:
-    """Read a sound flatbuffer of few tables; None if it is anything else.
-
-    view: the bytes of the file, of which the constants become views.
-    """
+    """Read a sound flatbuffer of few tables; None if it is anything else. Constants become views."""
     # Fast path of read; equal by test test_few_tables_are_read_as_many
     try:
         return _ReaderOfFew(view).graph()
@@ -74,10 +71,7 @@ def read_few(view: memoryview) -> Graph | None:
 
 
 def offsets_of_data_after(view: memoryview) -> set[int] | None:
-    """Return the offsets of the data that tensors have after a flatbuffer of few tables.
-
-    None if `read_few` would not read it.
-    """
+    """Return offsets of data after a flatbuffer of few tables; None if `read_few` does not read it."""
     # Fast path of read.addresses_of_data_after; equal by test test_few_tables_have_the_same_data_after
     reader = _ReaderOfFew(view)
     try:
@@ -120,7 +114,6 @@ class _ReaderOfFew:
         return number
 
     def follow(self, at: int) -> int:
-        """Return the position to which the offset at a position points."""
         distance = self.u32(at)
         if not distance:
             raise _UnusualError
@@ -209,13 +202,11 @@ class _ReaderOfFew:
         return values
 
     def elements(self, at: int) -> Sequence[int]:
-        """Return the positions of the elements of a vector of offsets."""
         first, count = self.vector(at, 4)
         self.charge(count)
         return range(first, first + 4 * count, 4)
 
     def tables(self, table: str, at: int | tuple[()]) -> list[dict[str, Any]]:
-        """Read the tables of a vector; () is one that is absent."""
         if isinstance(at, tuple):
             return []
         return [self.table(table, self.follow(place)) for place in self.elements(at)]
@@ -313,10 +304,7 @@ _EMPTY_DICT: Final = sys.getsizeof({})
 def read(
     buffer: Any, where: str = "", limits: Limits = DEFAULT_LIMITS, upgrade: Upgrade | None = None
 ) -> Graph:
-    """Read a TOSA flatbuffer. The graph's constants are views of `buffer`.
-
-    A file of TOSA 0.80 is read, too; its operators are expressed as those of 1.0.
-    """
+    """Read a TOSA flatbuffer, of 0.80 too; the graph's constants are views of `buffer`."""
     view = memoryview(buffer).cast("B")
     if limits.flatbuffer_memory >= DEFAULT_LIMITS.flatbuffer_memory:
         graph = read_few(view)
@@ -361,10 +349,7 @@ def addresses_of_data_after(buffer: memoryview, limits: Limits = DEFAULT_LIMITS)
     reader = _Reader(Columns(buffer, limits))
     columns = reader.columns
     (places,) = reader.table(ROOT, columns.root(ROOT), "regions")
-    for name, field in (
-        ("TosaRegion", "blocks"),
-        ("TosaBasicBlock", "tensors"),
-    ):
+    for name, field in (("TosaRegion", "blocks"), ("TosaBasicBlock", "tensors")):
         tables, _ = columns.tables(places, name)
         (places,) = reader.table(name, tables, field)
     tables, _ = columns.tables(places, "TosaBasicBlock.tensors")
@@ -525,11 +510,7 @@ class _Reader:
         return texts
 
     def attributes(
-        self,
-        specs: list[OperatorSpec],
-        kinds: Positions,
-        places: Positions,
-        members: _Members,
+        self, specs: list[OperatorSpec], kinds: Positions, places: Positions, members: _Members
     ) -> list[dict[str, AttributeValue]]:
         """Read the attributes of each operator from all tables of a kind at once."""
         # Fast path of lift.attribute_values; equal by test test_every_operator_is_lifted_alike

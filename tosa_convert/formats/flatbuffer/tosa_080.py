@@ -89,7 +89,6 @@ class _Reader:
         return self.columns.read(name, tables, *fields)
 
     def inside(self, name: str, tables: Positions, field: str) -> tuple[Positions, list[int]]:
-        """Return the tables in a vector of each table."""
         (places,) = self.columns.fields(name, tables, (field,))
         return self.columns.tables(places, f"{name}.{field}")
 
@@ -159,7 +158,6 @@ class _Reader:
         return found
 
     def constant(self, tensor: Tensor, data: memoryview, where: str) -> Constant | None:
-        """Return the data of a tensor, or None after a finding."""
         count = element_count(tensor.shape)
         if count is None:
             self.findings.add("malformed-tensor", where, "it has data, and its shape is not static")

@@ -109,7 +109,7 @@ class _Writer(Builder):
         self.refer(0, None, root)
         self.header(root)
         self.attributes.positions = [self.attribute_table(operator) for operator in self.examples]
-        texts = self.strings.intern_last(self.locations.ids)
+        texts = self.strings.intern_all(self.locations.ids)
         self.locations.positions = self.rows(_LOCATION, {"text": (self.strings, texts)})
         self.place_vectors()
         self.place_strings()
@@ -218,12 +218,7 @@ class _Writer(Builder):
             if ids[kind] == len(self.examples):
                 self.examples.append(operator)
         self.operator_tables(
-            members,
-            columns.operators,
-            columns.codes,
-            ids[which],
-            lengths,
-            self.value_names[values],
+            members, columns.operators, columns.codes, ids[which], lengths, self.value_names[values]
         )
 
     def operator_tables(
@@ -235,11 +230,7 @@ class _Writer(Builder):
         lengths: Positions,
         names: Positions,
     ) -> None:
-        """Append the operators.
-
-        codes, attributes: for each its code, and the id of its attributes.
-        lengths, names: of the lists of names, for each first the inputs and then the outputs.
-        """
+        """Append the operators. lengths, names: of the lists of names, first inputs and then outputs."""
         locations = self.locations.intern_first([operator.location for operator in operators])
         # The vtable and the alignment come before the tables, so their positions are known only now.
         self.vtable(_OPERATOR.vtable)
@@ -248,66 +239,44 @@ class _Writer(Builder):
             len(self.out), len(self.out) + _OPERATOR.size * len(operators), _OPERATOR.size
         )
         self.objects[members.start : members.stop] = starts
-        columns = {
+        columns: dict[str, Any] = {
             "attribute_type": codes,
             "attribute": (self.attributes, attributes),
             "location": (self.locations, locations),
         }
         # The lists follow the tables, and one another.
         if len(operators) < FEW:
-            self.few_lists(starts, columns, codes, lengths, names)
-        else:
-            self.many_lists(starts, columns, codes, lengths, names)
-
-    def few_lists(
-        self,
-        starts: range,
-        columns: dict[str, Any],
-        codes: Positions,
-        lengths: Positions,
-        names: Positions,
-    ) -> None:
-        """Append operators and their lists of names. columns: the other fields of the operators."""
-        heads = list(accumulate((length + 1 for length in lengths), initial=0))
-        counts = [0] * heads.pop()
-        columns["op"] = [_ENCODED[code] for code in codes]
-        for which, field in enumerate(("inputs", "outputs")):
-            distance = starts.stop - _OPERATOR.offsets[field]
-            columns[field] = [
-                distance + 4 * head - start
-                for head, start in zip(heads[which::2], starts, strict=True)
-            ]
-        self.rows(_OPERATOR, columns)
-        fields: list[int] = []
-        for head, length in zip(heads, lengths, strict=True):
-            counts[head] = length
-            first = len(self.out) + 4 * head + 4
-            fields += range(first, first + 4 * length, 4)
-        self.open.append((fields, self.strings, names))
-        self.out += struct.pack(f"<{len(counts)}I", *counts)
-
-    def many_lists(
-        self,
-        starts: range,
-        columns: dict[str, Any],
-        codes: Positions,
-        lengths: Positions,
-        names: Positions,
-    ) -> None:
-        # Fast path of few_lists; equal by test test_few_tables_are_laid_out_as_many
+            heads = list(accumulate((length + 1 for length in lengths), initial=0))
+            counts = [0] * heads.pop()
+            columns["op"] = [_ENCODED[code] for code in codes]
+            for which, field in enumerate(("inputs", "outputs")):
+                distance = starts.stop - _OPERATOR.offsets[field]
+                columns[field] = [
+                    distance + 4 * head - start
+                    for head, start in zip(heads[which::2], starts, strict=True)
+                ]
+            self.rows(_OPERATOR, columns)
+            fields: list[int] = []
+            for head, length in zip(heads, lengths, strict=True):
+                counts[head] = length
+                first = len(self.out) + 4 * head + 4
+                fields += range(first, first + 4 * length, 4)
+            self.open.append((fields, self.strings, names))
+            self.out += struct.pack(f"<{len(counts)}I", *counts)
+            return
+        # Fast path of the lists above; equal by test test_few_tables_are_laid_out_as_many
         sizes, at = as_array(lengths), as_array(starts)
-        heads = np.cumsum(sizes + 1) - sizes - 1
-        vectors = starts.stop + 4 * heads
+        places = np.cumsum(sizes + 1) - sizes - 1
+        vectors = starts.stop + 4 * places
         columns["op"] = np.array(_ENCODED, np.int64)[codes]
         columns["inputs"] = vectors[0::2] - at - _OPERATOR.offsets["inputs"]
         columns["outputs"] = vectors[1::2] - at - _OPERATOR.offsets["outputs"]
         self.rows(_OPERATOR, columns)
         words = np.zeros(int((sizes + 1).sum()), np.uint32)
-        words[heads] = sizes
+        words[places] = sizes
         is_name = np.ones(len(words), bool)
-        is_name[heads] = False
-        fields = len(self.out) + 4 * np.flatnonzero(is_name)
-        self.open.append((fields, self.strings, names))
+        is_name[places] = False
+        self.open.append((len(self.out) + 4 * np.flatnonzero(is_name), self.strings, names))
         self.out += words.astype("<u4").data.cast("B")
 
     def attribute_table(self, operator: Operator) -> int:

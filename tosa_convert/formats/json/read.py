@@ -54,11 +54,7 @@ _TAG_MEMBERS: Final = {name: number for number, name in enumerate(ATTRIBUTES)}
 
 
 def read(buffer: Any, where: str = "", limits: Limits = DEFAULT_LIMITS) -> Graph:
-    """Read a TOSA graph in JSON. The graph keeps nothing of `buffer`.
-
-    Beyond JSON, comments, unquoted keys, commas after the last member and a byte order mark are
-    accepted; a null field is an absent one.
-    """
+    """Read TOSA in JSON, also with comments, unquoted keys and null fields; keep nothing of `buffer`."""
     with memoryview(buffer) as whole, whole.cast("B") as view:
         reader = _Reader(view, limits)
         graph = None

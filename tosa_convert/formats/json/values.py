@@ -117,7 +117,6 @@ class Cursor:
         self.skip()
 
     def describe(self) -> str:
-        """Return the token at the position, for messages."""
         character = self.peek()
         if character < 0:
             return "the end of the text"
@@ -157,11 +156,9 @@ class Cursor:
     # -- between values -----------------------------------------------------------------------
 
     def peek(self) -> int:
-        """Return the byte at the position; -1 at the end."""
         return self.buffer[self.position] if self.position < self.size else -1
 
     def space(self) -> None:
-        """Skip white space and comments."""
         while True:
             match = _WHITE.match(self.buffer, self.position)
             assert match is not None
@@ -223,7 +220,6 @@ class Cursor:
             raise self.stop(f"found {self.describe()} after the end of the graph")
 
     def skip(self) -> None:
-        """Skip one value of any kind."""
         closers = bytearray()
         while True:
             self.space()
@@ -257,7 +253,6 @@ class Cursor:
         )
 
     def skip_string(self) -> None:
-        """Skip the string that starts here."""
         start = self.position
         self.position += 1
         while True:
@@ -383,7 +378,6 @@ class Scanner(Cursor):
         return key
 
     def tables(self, member: Callable[[], Any]) -> list[Any]:
-        """Read the list that starts here, each member read by `member`."""
         members: list[Any] = []
         if not self.opens(LIST, "a list of objects"):
             return members
@@ -400,7 +394,6 @@ class Scanner(Cursor):
         return members
 
     def string(self) -> str:
-        """Read the string that starts here."""
         match = STRING.match(self.buffer, self.position)
         if match is None:
             if self.peek() != QUOTE:
@@ -654,10 +647,7 @@ def few_bytes(raw: bytes, *, last: bool) -> bytes | None:
 
 
 def parse_byte_list(raw: bytes, *, last: bool) -> memoryview | None:
-    """Parse the values of a text "1, 2, 3," without comments; return None unless it is exactly that.
-
-    last: the comma after the last number may be absent.
-    """
+    """Parse a text "1, 2, 3," without comments; return None unless it is exactly that."""
     text = np.frombuffer(raw, np.uint8)
     digits = text - ord("0") < 10
     count = int(np.count_nonzero(digits[1:] > digits[:-1])) + int(digits[:1].sum())

@@ -78,10 +78,7 @@ def write(graph: Graph, producer: SoftwareVersion) -> Iterator[bytes]:
 
 
 def quoted(text: str) -> str:
-    """Return a JSON string as flatc writes it: ASCII, with hexadecimal digits in upper case.
-
-    Raises TosaConvertError("value-out-of-range") for a lone surrogate.
-    """
+    """Return a JSON string as flatc writes it: ASCII, upper-case digits; refuse a lone surrogate."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return f'"{_TO_ESCAPE.sub(_escape, text)}"'

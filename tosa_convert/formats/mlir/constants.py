@@ -45,10 +45,7 @@ _BOOL: Final = dtype("BOOL")
 
 
 def read_booleans(data: memoryview, count: int) -> Constant | None:
-    """Booleans of a dense attribute: one byte if all are equal, else bits, or bytes in newer releases.
-
-    None if the data is too long or too short.
-    """
+    """Read booleans: one byte if all are equal, else bits, or bytes in newer releases; or None."""
     if len(data) == 1 and (count == 1 or data[0] in (0, 0xFF)):
         return Constant(_BOOL, count, bytes([data[0] != 0]), splat=True)
     if len(data) == (count + 7) // 8:
@@ -183,10 +180,7 @@ def _read_resource(attribute: ResourceAttr, dtype: DType, count: int) -> Constan
 
 
 def _read_strings(attribute: DenseStringsAttr, dtype: DType, count: int) -> Constant:
-    """Read elements written as strings, as !tosa.mxint8 has them.
-
-    There is one string for each element, one for all, or one with the bytes of all.
-    """
+    """Read elements written as strings, as of !tosa.mxint8: one for each, one for all, or all in one."""
     # Only one string for all elements is long: a file could repeat a long one at no cost.
     only = len(attribute.strings) == 1
     matches = [
@@ -210,13 +204,8 @@ def _read_strings(attribute: DenseStringsAttr, dtype: DType, count: int) -> Cons
 
 
 def _e8m0_from_text(text: str) -> int:
-    """Return the byte of a scale, which MLIR prints in decimal, and NaN as 0xFF.
-
-    Of other hexadecimal digits MLIR reads the bits of a double.
-    """
-    from tosa_convert.formats.mlir.text.numbers import (
-        powers_of_two,  # few constants have scales
-    )
+    """Return the byte of a scale: decimal, NaN as 0xFF, or hexadecimal bits of a double."""
+    from tosa_convert.formats.mlir.text.numbers import powers_of_two  # few constants have scales
 
     text = text.strip().lower()
     text = "nan" if text == "0xff" else text
@@ -260,10 +249,7 @@ class ConstantReader:
         self.found_old = False
 
     def plain(self, key: tuple[int, int], value_type: ValueType) -> Constant | None:
-        """Return the data of a constant whose only attribute is dense; None if `fill` must read it.
-
-        key: the numbers of its dictionary and of its type.
-        """
+        """Return the data of a constant whose only attribute is dense; None if `fill` must read it."""
         # Fast path of `fill`; equal by test test_the_fast_path_of_plain_constants_is_equal
         dense = self.bytecode.only_dense(key[0])
         if dense is None or dense[0] != key[1]:
@@ -352,10 +338,7 @@ class ConstantReader:
         value_type: ValueType,
         users: Callable[[], set[str]],
     ) -> Constant | None:
-        """Return the data of the attribute `name`, or None and add a finding.
-
-        users: the names of the operations that use it.
-        """
+        """Return the data of the attribute `name`, or None and add a finding."""
         dtype, count = value_type.dtype, value_type.count
         assert dtype is not None
         label = self.bytecode.names[operation.name]
@@ -409,10 +392,7 @@ class ConstantReader:
 
 
 def resource_alignment(dtype: DType) -> int:
-    """Return the alignment of a resource's data in bytes: that of one element.
-
-    MLIR prints it, so it must not depend on where the data is.
-    """
+    """Return the alignment of a resource: its element's size, since MLIR prints it."""
     return min(MAX_ALIGNMENT, dtype.element_bytes & -dtype.element_bytes)
 
 
@@ -450,10 +430,7 @@ class ConstantWriter:
         return number
 
     def is_resource(self, tensor: Tensor, *, must_be_dense: bool) -> bool:
-        """Return whether a constant becomes a resource.
-
-        must_be_dense: MLIR reads its elements; see `OperandSpec.is_constant`.
-        """
+        """Return whether a constant becomes a resource; not if MLIR reads its elements."""
         data = tensor.data
         assert data is not None
         if self.constants == "dense" or must_be_dense or tensor.scale is not None:

@@ -85,7 +85,6 @@ class LocationReader:
         self.characters_left = _CHARACTERS + _CHARACTERS_PER_BYTE * len(bytecode.bytes)
 
     def __call__(self, indices: Sequence[int]) -> list[str]:
-        """Return the texts, `loc(...)`, of the locations with these indices."""
         try:
             if len(indices) < FEW or max(indices) >= self.bytecode.attribute_count:
                 return list(map(self._text, indices))
@@ -153,7 +152,6 @@ class LocationReader:
         return text
 
     def cut(self, text: str) -> str:
-        """Return the text as it is stored."""
         while text.startswith('loc("loc('):
             # The name is itself a location: LocationWriter could not parse it, or another tool, which
             # does not parse locations, wrapped it in one and perhaps appended more.

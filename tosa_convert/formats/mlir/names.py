@@ -40,7 +40,6 @@ PLAIN_LOCATION: Final = re.compile(r'(loc\("[^"\\:]*"):([0-9]{1,9}):([0-9]{1,9})
 
 
 def unescape(text: str) -> bytes:
-    """Return the bytes of a string literal."""
     return unescape_bytes(text[1:-1].encode("utf-8", "replace"))
 
 
@@ -238,10 +237,7 @@ class Namer:
         return name
 
     def stem(self, location: str, mlir_name: str) -> str:
-        """Return the common start of the names of an operator's regions: file and line, or a counter.
-
-        location: as MLIR prints it, with the folders of files.
-        """
+        """Return the common start of names of an operator's regions: file and line, or a counter."""
         self.control_flow += 1
         match = re.match(_FILE, location)
         if match is None:
@@ -251,7 +247,6 @@ class Namer:
 
 
 def result_names() -> Iterator[str]:
-    """Iterate over the names that `Namer.result` gives, one after the other."""
     # Formatting each number would take longer than everything else that is done with a name.
     digits = [f"{number:03}" for number in range(1000)]
     return chain(

@@ -71,10 +71,7 @@ def int_bits(dtype: DType) -> int:
 
 
 def is_stored_as(found: Type, wanted: Type) -> bool:
-    """Tell whether values of a type are those of another one in the form that constants have.
-
-    A quantised type has the integers that it is stored as, and a constant's type has its scales.
-    """
+    """Tell whether values of a type are those of another, such as integers of a quantised type."""
     if not isinstance(found, TensorType) or not isinstance(wanted, TensorType):
         return False
     element = _SCALES.sub("", found.element)
@@ -131,7 +128,6 @@ class TypeReader:
         self.cache: dict[int, ValueType] = {}
 
     def __call__(self, index: int) -> ValueType:
-        """Return the type with this index."""
         value_type = self.cache.get(index)
         if value_type is None:
             value_type = self.cache[index] = self._read(index)
@@ -303,10 +299,7 @@ class AttributeReader:
         self.narrowing = narrowing
 
     def __call__(self, row: AttributeSpec, index: int, of: Type = "") -> AttributeValue:
-        """Return the value of the attribute with this index, read as the attribute of `row`.
-
-        of: the type of the operation's result.
-        """
+        """Return an attribute's value, read as that of `row`. of: the type of the operation's result."""
         if row.kind == "element":
             self._check_element(index, of)
         return _READERS[row.kind](self, row, index)
@@ -476,10 +469,7 @@ class AttributeWriter:
         return self.bits(code, self.types.element(element), number, int_bits(element))
 
     def bits(self, code: int, type_: bytes, number: int, bits: int) -> bytes:
-        """Encode a number given by its bits.
-
-        More than 8 are encoded as if there were 64, the sign included.
-        """
+        """Encode a number given by its bits; more than 8 as if there were 64, the sign included."""
         number &= (1 << bits) - 1
         body = bytes((number,)) if bits <= 8 else encode_varint(to_zigzag(number))
         return self.encoder.attributes(self.numbers[code] + type_ + body)

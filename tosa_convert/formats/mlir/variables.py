@@ -45,11 +45,7 @@ _MAX_RANK: Final = 64
 def read_variable(
     bytecode: Bytecode, number: int, narrowing: Narrowing, taken: Container[str], *, retain: bool
 ) -> tuple[Tensor | None, list[Finding]]:
-    """Read the tensor of a tosa.variable or an ml_program.global, or None and findings.
-
-    number: which of the module's variables it is. taken: the names of the others.
-    retain: keep the name that the module has for the tensor, and the padding of constants.
-    """
+    """Read the tensor of a variable or global, by its number in the module, or None and findings."""
     root = bytecode.root
     attributes = bytecode.dictionary(root.attributes)
     # Up to 2025-09 the symbol was in `name`, and up to 2025-04 the shape in the type.
@@ -89,10 +85,7 @@ def is_elsewhere(bytecode: Bytecode, index: int) -> bool:
 
 
 def fixed_globals(declared: Iterable[Bytecode]) -> dict[str, str]:
-    """Return the symbols of IREE's globals that no operation writes, each with the name of its tensor.
-
-    The name is that of a parameter, if the global is one, and otherwise the symbol.
-    """
+    """Return the symbols of IREE's unwritten globals, each with its parameter's name or the symbol."""
     found = {}
     for bytecode in declared:
         root = bytecode.root

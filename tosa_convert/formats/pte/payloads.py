@@ -67,10 +67,7 @@ def payloads(data: memoryview, where: str) -> tuple[list[str], list[str]]:
 
 
 def vgf_payload(data: memoryview, where: str, func: str | None = None) -> memoryview:
-    """Return the VGF file in a `.pte` file; it shares the bytes.
-
-    What else is in the file is logged: other payloads, and operators that no delegate runs.
-    """
+    """Return the VGF file in a `.pte` file; it shares the bytes. Other payloads are logged."""
     program = _read(data, where)
     listing = ", ".join(map(str, program.payloads)) or "no delegates"
     found = [row for row in program.payloads if row.is_vgf]

@@ -84,7 +84,6 @@ class Item(NamedTuple):
 
 
 def damaged(where: str, offset: int, message: str) -> TosaConvertError:
-    """Return the error for a file that is damaged at an offset in bytes."""
     hint = "the file is damaged or cut off: write it again"
     return fail("malformed-weights", f"{where}: byte {offset}", message, hint)
 
@@ -126,7 +125,6 @@ def stored_kind(row: DType, count: int) -> str:
 
 
 def stored_bytes(constant: Constant, *, packed: bool) -> int:
-    """Return the bytes of the elements of a constant in a file."""
     return constant.nbytes if packed else npy.stored_bytes(constant.dtype, constant.count)
 
 
@@ -157,7 +155,6 @@ def safetensors_layout(items: Sequence[Item]) -> list[Item]:
 
 
 def safetensors_elements(item: Item) -> Iterator[memoryview]:
-    """Iterate over the bytes of an array in the file."""
     return stored_pieces(item.constant, packed=is_packed(item.constant.dtype, item.constant.count))
 
 
@@ -260,7 +257,6 @@ _IRPA_MANIFEST: Final = "tosa-convert.manifest"
 
 
 def irpa_layout(items: Sequence[Item]) -> list[Item]:
-    """Return the arrays in the order of the file."""
     return list(items)
 
 
@@ -489,7 +485,6 @@ class _Reader:
         return Contents(None, arrays)
 
     def value(self, kind: int) -> None:
-        """Skip a value."""
         if kind == _STRING:
             self.text()
         elif kind == _ARRAY:

@@ -87,7 +87,6 @@ def is_safe(name: str) -> bool:
 
 
 def dump(entries: Iterable[Entry], producer: str) -> bytes:
-    """Return the text of a manifest."""
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -143,7 +142,6 @@ def _parsed(text: bytes, where: str) -> Any:
 
 
 def _shown(value: object) -> str:
-    """Return a value of the manifest, for a message."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
     # Python refuses to print numbers of thousands of digits.
@@ -198,7 +196,6 @@ class _Reader:
             self.entries.append(Entry(**(row | {"shape": tuple(row["shape"])})))
 
     def check_values(self, path: str, row: dict[str, Any]) -> None:
-        """Check the values of an entry, which are of the expected types."""
         if row["part"] not in _PARTS:
             self.add(f"{path}.part", f"found {_shown(row['part'])}, expected " + ", ".join(_PARTS))
         if row["dtype"] not in _DTYPES:
@@ -308,7 +305,6 @@ def view(folder: Path, name: str, *, mapped: bool) -> memoryview:
 
 
 def manifest_of(folder: Path, limits: Limits = DEFAULT_LIMITS) -> list[Entry]:
-    """Read the entries of the folder's manifest."""
     where = os.fspath(folder / NAME)
     size = size_of(folder, NAME)
     if size > limits.manifest_bytes:

@@ -33,7 +33,6 @@ _INT48: Final = dtype("INT48")
 
 
 def _descr(row: DType) -> str:
-    """Return the type string of the elements of a type in a file."""
     kind = row.kind[0] if row.is_native or row.kind == "integer" else "u"
     width = 8 if row is _INT48 else row.element_bytes
     return f"{'<' if width > 1 else '|'}{kind}{width}"
@@ -139,7 +138,6 @@ def _read_header(file: memoryview, where: str) -> _Header:
 
 
 def _header_text(file: memoryview, where: str) -> tuple[str, int]:
-    """Return the text of a header, and where the elements start."""
     start = len(_MAGIC) + 2
     if bytes(file[: len(_MAGIC)]) != _MAGIC or len(file) < start:
         raise _damaged(where, f"it starts with {bytes(file[:8])!r}, which is not an .npy file")

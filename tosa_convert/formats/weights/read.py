@@ -97,10 +97,7 @@ def refuse_foreign_file(path: str) -> None:
 
 
 def _entries_by_name(graph: Graph, contents: Contents, where: str) -> list[Entry]:
-    """Return an entry for each array of a file without a manifest that a tensor has the name of.
-
-    Arrays of other names are logged.
-    """
+    """Return an entry for each array that a tensor has the name of; log other arrays."""
     found: dict[str, list[Entry]] = {}
     for region in graph.regions:
         for block in region.blocks:
@@ -156,7 +153,6 @@ def _entry(
 
 
 def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tuple[Block, Tensor]]:
-    """Find the tensor of each entry, and check its type and shape."""
     blocks: dict[tuple[str, str], Block] = {}
     for region in graph.regions:
         for block in region.blocks:
@@ -181,7 +177,6 @@ def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tupl
 
 
 def _problem(entry: Entry, tensor: Tensor) -> str:
-    """Return the difference between an entry and its tensor, or ""."""
     if entry.part == "data":
         return _difference(entry, tensor.dtype, tensor.shape)
     if tensor.scale is None:

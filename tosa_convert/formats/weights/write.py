@@ -155,10 +155,7 @@ def _write_archive(
     producer: str,
     report: Callable[[int], None],
 ) -> None:
-    """Write one file with all arrays.
-
-    Elements are read twice: the manifest, which is before them, has their hashes.
-    """
+    """Write one file with all arrays, reading elements twice: their hashes come first."""
     keys: set[str] = set()
     numbers: dict[str, int] = {}
     rows: dict[str, _Selected] = {}
@@ -242,10 +239,7 @@ def _selected(graph: Graph, larger_than: int, only_parameters: bool) -> Iterator
 
 
 def _check(graph: Graph, selected: list[_Selected], most: int | None) -> None:
-    """Raise what would make the weights unreadable, before anything is written.
-
-    most: the highest rank of an array; None for no limit.
-    """
+    """Refuse, before writing, what would make weights unreadable, such as ranks above `most`."""
     findings = Findings()
     seen: set[tuple[str, str]] = set()
     for region in graph.regions:
@@ -283,7 +277,6 @@ class _FileNames:
 
 
 def _write_array(path: Path, row: _Selected, report: Callable[[int], None]) -> str:
-    """Write one file; returns the SHA-256 of its elements."""
     digest = hashlib.sha256()
 
     def pieces() -> Iterator[memoryview]:

@@ -68,14 +68,10 @@ class Table:
         self._layouts: dict[tuple[str, ...], TableLayout] = {}
 
     def __getitem__(self, name: str) -> Field:
-        """Return the slot called `name`."""
         return self._by_name[name]
 
     def layout(self, names: tuple[str, ...]) -> TableLayout:
-        """Return the layout of exactly the slots `names`.
-
-        The widest come first, so that nothing needs padding.
-        """
+        """Return the layout of exactly these slots, the widest first: nothing needs padding."""
         layout = self._layouts.get(names)
         if layout is None:
             layout = self._layouts[names] = self._make_layout(names)

@@ -87,10 +87,7 @@ def _versions(row: Frontend) -> dict[str, str]:
 
 
 def _words(error: Exception) -> str:
-    """Return the text of an exception, in lines.
-
-    The last one is the innermost line of this package that it came through.
-    """
+    """Return the text of an exception, with the innermost line of this package that it came through."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "tosa_convert" in Path(frame.filename).parts]
     place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"

@@ -108,12 +108,7 @@ def _seed() -> None:
 
 
 def failure(error: Exception | SystemExit, path: Path, hint: str = "") -> TosaConvertError:
-    """Return the error for an exception of the user's code.
-
-    It names the file's last line in the traceback.
-
-    hint: what would help, if nothing here knows better.
-    """
+    """Return the error for an exception of the user's code, with its file's last line."""
     lines = [
         frame.lineno
         for frame in traceback.extract_tb(error.__traceback__)

@@ -69,32 +69,22 @@ REFERENCE_MODEL: Final = "reference-model"
 
 
 def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
-    """Return the part of a graph that a backend computes: the graph itself if that is all of it.
-
-    The whole has operators that no output depends on, too, such as writes to variables.
-    """
+    """Return the part of a graph that a backend computes; the whole keeps writes to variables."""
     if not cuts and set(names) == set(graph.main.outputs):
         return graph
     return extract_from(graph, names, cuts)
 
 
 def refuse_same_engine(backend: object, options: RunOptions) -> None:
-    """Refuse to compare an engine with itself.
-
-    Raises TosaConvertError("option-conflict").
-    """
+    """Refuse to compare an engine with itself."""
     reference = NUMPY if options.uses_numpy else REFERENCE_MODEL
     if isinstance(backend, OtherModel) and backend.text == reference:
         hints = {
             NUMPY: "install the reference model, or name another backend",
             REFERENCE_MODEL: "--engine numpy computes the reference by numpy",
         }
-        raise fail(
-            "option-conflict",
-            f"--against {reference}",
-            f"the reference is {reference} as well, so that nothing would be compared",
-            hints[reference],
-        )
+        message = f"the reference is {reference} as well, so that nothing would be compared"
+        raise fail("option-conflict", f"--against {reference}", message, hints[reference])
 
 
 class OtherModel:
@@ -118,7 +108,6 @@ class OtherModel:
         cuts: list[str],
         folder: Path,
     ) -> Mapping[str, Array]:
-        """Compute tensors; see `runners.Runner`."""
         part = part_of(self.graph, names, cuts)
         if part is not self.graph or not variables_of(part):
             return run_in_folder(folder, part, inputs, self.options)
@@ -132,10 +121,7 @@ class OtherModel:
         return OtherModel(self.name, self.options.timeout, graph, self.options.engine)
 
     def inside(self, output: str, attribute: str) -> OtherModel:
-        """Return the backend for a region; see `runners.Runner`.
-
-        Raises TosaConvertError("undefined-name") if it has no such region.
-        """
+        """Return the backend for a region; see `runners.Runner`."""
         for op in self.graph.main.operators:
             if output in op.outputs and attribute in op.attributes:
                 inner = extract_region(self.graph, str(op.attributes[attribute]))
@@ -174,10 +160,7 @@ def by_position(
 
 
 def with_slot_types(arrays: Mapping[str, Array], by_key: Mapping[str, Slot]) -> LazyArrays:
-    """Return the arrays in the types of their slots, if these hold the same elements.
-
-    Others are returned unchanged: the comparison judges the difference.
-    """
+    """Return the arrays in the types of their slots, if these hold the same elements, or unchanged."""
 
     def read(key: str) -> Array:
         array = arrays[key]
@@ -207,7 +190,6 @@ class _Isolated:
         cuts: list[str],
         folder: Path,
     ) -> Mapping[str, Array]:
-        """See Runner."""
         part = part_of(graph, names, cuts)
         self.write(part, folder, self.original if part is graph else None)
         # Read when they are written: they may be files.
@@ -218,7 +200,6 @@ class _Isolated:
         return with_slot_types(answer, {**state_slots(part), **outputs})
 
     def write(self, part: Graph, folder: Path, original: Path | None) -> None:
-        """Write the program."""
         pieces = api.encode(part) if original is None else [map_file(original)]
         write_scratch(folder / "model.tosa", pieces)
 
@@ -227,7 +208,6 @@ class _Isolated:
         raise NotImplementedError
 
     def inside(self, output: str, attribute: str) -> _Isolated:
-        """See Runner."""
         return self
 
 
@@ -238,17 +218,13 @@ class Iree(_Isolated):
         super().__init__("iree", "iree", machine, keep)
 
     def write(self, part: Graph, folder: Path, original: Path | None) -> None:
-        """Write the graph in MLIR's generic text, which any bindings read, with every constant dense.
-
-        IREE 3.13 compiles a RESCALE whose multipliers are a resource so that it gives zeros.
-        """
+        """Write generic text with dense constants: of a RESCALE's resources IREE 3.13 makes zeros."""
         data = b"".join(api.encode(part))
         module = api.import_tosa_func_from_flatbuffer(data, constants="dense", validate=False)
         asm: str = module.operation.get_asm(print_generic_op_form=True)
         write_scratch(folder / "part.mlir", [asm.encode()])
 
     def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
-        """Run it by IREE."""
         path, given = str(folder / "part.mlir"), list(inputs.values())
         try:
             outputs, _ = run_worker(self.machine, "iree", path, given, folder)
@@ -295,7 +271,6 @@ class Command(_Isolated):
         self.words = words
 
     def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
-        """Run the command on files."""
         files = {"{model}": "model.tosa", "{inputs}": "in.npz", "{outputs}": "out.npz"}
         folders = {"{input_dir}": str(folder / "in"), "{output_dir}": str(folder / "out")}
         paths = {mark: str(folder / name) for mark, name in files.items()}
@@ -365,15 +340,11 @@ class ProgramCommand(Command):
         return results_of(part, written_program(folder, self.name, ended), inputs, self)
 
     def is_refusal(self, stderr: str) -> bool:
-        """Return whether the command did not take the program, by what it said."""
         return bool(self.refusal and re.search(self.refusal, stderr)) and not _CRASH.search(stderr)
 
 
 def refuse_reader(backend: object) -> None:
-    """Refuse a backend that took a program and computes nothing, where results are to be compared.
-
-    Raises TosaConvertError("option-conflict").
-    """
+    """Refuse a backend that computes nothing where results are to be compared."""
     if isinstance(backend, ProgramCommand) and backend.only_reads:
         raise fail(
             "option-conflict",
@@ -416,10 +387,7 @@ def write_plain_mlir(part: Graph, folder: Path) -> None:
 
 
 def written_program(folder: Path, name: str, ended: Ended | None = None) -> Graph:
-    """Return the program that a backend wrote as `program.*`.
-
-    Raises TosaConvertError("backend-failed") if there is none, or it cannot be read.
-    """
+    """Return the program that a backend wrote as `program.*`, or say how the backend failed."""
     found = sorted(folder.glob("program*"))
     if len(found) != 1:
         message = f" and wrote {counted(len(found), 'file')} in place of one program"
@@ -477,10 +445,7 @@ def _tensor(key: str) -> str:
 
 
 def _needed(block: Block) -> Iterator[set[str]]:
-    """Iterate over the values that operators take, that results follow from, and that folding leaves.
-
-    A SELECT of two equal values is one of them, and needs no condition.
-    """
+    """Iterate over the values that operators need; a SELECT of two equal values needs no condition."""
     yield {name for op in block.operators for name in op.inputs} | {*block.outputs}
     yield _followed(block, {})
     folded: dict[str, str] = {}
@@ -510,10 +475,7 @@ def _fit(taken: Sequence[Slot], given: Sequence[Slot]) -> list[str]:
 def _followed(
     block: Block, folded: Mapping[str, str], outputs: Sequence[str] | None = None
 ) -> set[str]:
-    """Return the values that outputs follow from, or the states of variables.
-
-    folded: results that are other values. outputs: by default those of the block.
-    """
+    """Return the values that outputs or variables follow from. folded: results equal to others."""
     wanted = block.outputs if outputs is None else outputs
     needed = {*wanted, *(name for name, row in block.tensors.items() if row.variable)}
     for op in reversed(block.operators):
@@ -524,9 +486,6 @@ def _followed(
 
 
 def _result(results: Mapping[str, Array], key: str, shape: tuple[int, ...]) -> Array:
-    """Return a result as the readers of `by_position` do.
-
-    A scalar of TOSA is a vector of one element in VGF.
-    """
+    """Return a result as `by_position` reads it: a scalar of TOSA is a vector of one element in VGF."""
     found = results[key]
     return found.reshape(shape) if shape == () and found.shape == (1,) else found

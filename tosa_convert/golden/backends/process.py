@@ -57,10 +57,7 @@ _read: set[str] = set()
 
 
 def record_files() -> None:
-    """Keep from now on the names of the files that Python code opens to read.
-
-    Not those of Python and of installed packages, which are known by their releases.
-    """
+    """Keep from now on the names of files that Python code opens to read, except installed ones."""
     known = {os.path.realpath(path) + os.sep for path in (sys.prefix, sys.base_prefix)}
     known |= {path + os.sep for path in (sys.prefix, sys.base_prefix, "/dev", "/proc", "/sys")}
 
@@ -167,7 +164,6 @@ def _of_file_as_of(path: str, *state: int) -> str:
 
 
 def of_files(paths: Iterable[PathLike]) -> dict[str, str]:
-    """Return the fingerprint of each file by its path."""
     return {os.fspath(path): of_file(path) for path in sorted({os.fspath(path) for path in paths})}
 
 
@@ -207,10 +203,7 @@ _ALWAYS: Final = ("LD_LIBRARY_PATH", "LD_PRELOAD", "OMP_NUM_THREADS", "PYTHONPAT
 
 
 def of_environment(text: str) -> dict[str, str]:
-    """Return the environment variables that a backend of `--against` may read, as far as they are set.
-
-    They are those whose names its Python files or the words of its command have.
-    """
+    """Return the set environment variables that a backend's Python files or command's words name."""
     names = set(_ALWAYS)
     for path in of_backend(text):
         if path.endswith(".py"):
@@ -351,10 +344,7 @@ class KeptWorkers(threading.local):
         atexit.register(self.close)
 
     def of(self, python: str, software: str, model: str, timeout: float) -> KeptProcess | None:
-        """Return the process for the runs of a model; None if each needs one of its own.
-
-        timeout: seconds for the imports.
-        """
+        """Return the process for a model's runs; None if each needs its own. timeout: for imports."""
         if software not in FORKED or not can_fork():
             return None
         if self._owner != os.getpid():  # a fork: these are its parent's
@@ -373,7 +363,6 @@ class KeptWorkers(threading.local):
         return found.process
 
     def close(self) -> None:
-        """End the processes."""
         while self._kept and self._owner == os.getpid():
             self._kept.popitem()[1].process.close()
 
@@ -419,10 +408,7 @@ class Machine:
 def run_worker(
     machine: Machine, software: str, model: str, inputs: list[Array], folder: Path
 ) -> tuple[list[Callable[..., Array]], list[Callable[..., Array]]]:
-    """Run a model by `worker.py`; return its outputs and steps, read from `folder`.
-
-    Raises TosaConvertError("missing-backend") and ("backend-failed").
-    """
+    """Run a model by `worker.py`; return its outputs and steps, read from `folder`."""
     given = [folder / f"in{i}.npy" for i in range(len(inputs))]
     for path, array in zip(given, inputs, strict=True):
         write_npy(path, array)
@@ -518,10 +504,7 @@ def _irregular(folder: str, names: list[str]) -> list[str]:
 
 @contextlib.contextmanager
 def failures_kept(name: str, folder: Path, keep: Path | None) -> Iterator[None]:
-    """Keep a copy of a backend's folder if the block raises that the backend failed or refused.
-
-    A damaged file is the backend's failure, too.
-    """
+    """Keep a copy of a backend's folder if the block raises that it failed, refused or wrote damage."""
     try:
         yield
     except TosaConvertError as error:
@@ -540,7 +523,6 @@ def failures_kept(name: str, folder: Path, keep: Path | None) -> Iterator[None]:
 
 
 def unknown_backend(text: str, consumers: Iterable[str]) -> TosaConvertError:
-    """Return the error for a text that names no backend. consumers: names that are known."""
     where, name = f"--against {text}", text.partition(":")[0]
     if text.endswith((".py", *EXTENSIONS)):
         return fail("file-error", where, "cannot be read: No such file or directory")

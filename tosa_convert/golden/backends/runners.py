@@ -434,11 +434,7 @@ def _refuse_missing_file(software: str, original: str) -> None:
 
 
 def in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
-    """Return a framework's arrays in the program's types, if these hold the same elements.
-
-    TOSA's integers are signless: unsigned ones keep their bits. 64-bit elements are narrowed to 32 bits
-    if they fit.
-    """
+    """Return arrays in the program's types: signless integers, narrowed to 32 bits if they fit."""
     by_key = state_slots(graph) | {slot.key: slot for slot in output_slots(graph)}
 
     def read(key: str) -> Array:
@@ -458,10 +454,7 @@ def in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
 
 
 def open_folder(folder: Path) -> LazyArrays:
-    """Read arrays by tensor from a folder: named by its manifest.json, or else by their files.
-
-    Raises TosaConvertError("file-error").
-    """
+    """Read arrays by tensor from a folder: named by its manifest.json, or else by their files."""
     manifest = folder / MANIFEST
     if not manifest.exists():
         return npy_files({path.stem: path for path in sorted(folder.glob("*.npy"))})

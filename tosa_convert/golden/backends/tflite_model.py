@@ -262,7 +262,6 @@ def _depthwise(block: Block, op: Operator) -> Row:
 
 
 def _bias(block: Block, op: Operator, channels: int) -> Any:
-    """Return a bias of one element as one for each channel."""
     name = op.inputs[2]
     if block.tensors[name].shape == (channels,):
         return name
@@ -309,7 +308,6 @@ _RULES.update(table_of("tflite", _FORMS))
 
 
 def _listed(op: Operator, name: str) -> tuple[int, ...]:
-    """Return the numbers of an attribute."""
     found = op.attributes[name]
     assert isinstance(found, tuple)
     return found
@@ -322,7 +320,6 @@ def _axis(op: Operator) -> int:
 
 
 def _constant(block: Block, name: str) -> Any:
-    """Return the elements of a constant."""
     tensor = block.tensors[name]
     _require(tensor.data is not None, "an operand that is not a constant")
     assert tensor.data is not None
@@ -343,10 +340,7 @@ def _integers(values: Sequence[int]) -> Any:
 
 
 def tflite_model(graph: Graph) -> bytes:
-    """Return a program as a TFLite model.
-
-    Raises TosaConvertError("backend-refused") if it has what TFLite has not, or not in the same form.
-    """
+    """Return a program as a TFLite model; refuse what TFLite has not, or not in the same form."""
     _require(len(graph.regions) == 1, "regions")
     block = graph.main
     numbers: dict[str, int] = {}
@@ -443,11 +437,7 @@ class TflitePairs:
 
 
 def pair_with_tflite(graph: Graph, path: str) -> TflitePairs:
-    """Find the tensors of a TFLite model that are a program's inputs and outputs.
-
-    Raises TosaConvertError("option-conflict") if the model is not the one of the program, and
-    ("unrecognised-input") or ("file-error") if it is not a model.
-    """
+    """Pair the inputs and outputs of a program with tensors of the TFLite model of which it was made."""
     try:
         model = read_tflite(map_file(path))
     except DamagedError as error:
@@ -536,10 +526,7 @@ def _same_names(model: TfliteFile, wanted: Sequence[Slot]) -> list[int | None]:
 
 
 def _made(model: TfliteFile, *, alone: bool = False) -> dict[str, int]:
-    """Return the tensors that operators make, by their names as far as these are unique.
-
-    alone: only those of operators that make no other.
-    """
+    """Return the tensors of operators, by unique names; `alone`: of operators with one result."""
     counts = Counter(tensor.name for tensor in model.tensors)
     return {
         model.tensors[tensor].name: tensor
@@ -551,10 +538,7 @@ def _made(model: TfliteFile, *, alone: bool = False) -> dict[str, int]:
 
 
 def _located(graph: Graph, model: TfliteFile) -> dict[str, int]:
-    """Return the tensors that the locations of operators name, by the operators' results.
-
-    A tensor that the locations of several outputs name is left out: all but one are steps before it.
-    """
+    """Return the tensors that one output's location names, by the results of operators."""
     made = _made(model, alone=True)
     outputs = set(graph.main.outputs)
     rows = {

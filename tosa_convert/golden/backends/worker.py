@@ -287,10 +287,7 @@ def _calls(call: _Call, states: _States, inputs: list[Any], types: list[str]) ->
 
 
 def _torch_module(torch: Any, named: Any) -> tuple[Any, Any]:
-    """Return the module of a name in a Python file, and its example arguments if the file has them.
-
-    The name is that of a module, a class (put into evaluation mode) or, as for `convert`, a function.
-    """
+    """Return a module, class in evaluation mode or function of a file, and its example arguments."""
     if isinstance(named, torch.nn.Module):
         return named, None
     made = named()
@@ -307,10 +304,7 @@ def _split(made: Any) -> tuple[Any, Any]:
 
 
 def _torch_arguments(torch: Any, tensors: list[Any], example: Any) -> Any:
-    """Return the tensors as the arguments with which a program was exported, in their types.
-
-    A program refuses by position what was a keyword. The tensors may have narrower types.
-    """
+    """Return tensors as the arguments of an exported program, in their types, keywords by name."""
     if example is None:
         return tensors, {}
     leaves, spec = (tree := torch.utils._pytree).tree_flatten(example)
@@ -421,7 +415,6 @@ def _users_folder() -> Iterator[None]:
 
 
 def _python_file(file: str, name: str) -> Any:
-    """Return the module of a user's file."""
     if (spec := importlib.util.spec_from_file_location(name, file)) is None or not spec.loader:
         raise SystemExit(f"{file} is not a Python file")
     # A compiled copy is taken for the file's if both have the same second and the same size.

@@ -75,10 +75,7 @@ class TensorRow:
     location: str
 
     def texts(self) -> Iterator[str]:
-        """Iterate over what a search looks at.
-
-        It is the name, the operators that compute and read it, and the location.
-        """
+        """Iterate over what a search looks at: name, operators and location."""
         yield self.value.name
         yield self.producer
         yield self.location

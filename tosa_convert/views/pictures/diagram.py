@@ -106,7 +106,6 @@ class Diagram:
         return self.nodes[item].group if item >= 0 else self.groups[~item].parent
 
     def chain(self, node: int) -> list[Item]:
-        """Return the item of a node, the group that it is in as an item, and so on up to the whole."""
         items = [self.item_of(node)]
         while (parent := self.parent_of(items[-1])) is not None:
             items.append(~parent)
@@ -220,10 +219,7 @@ def scopes_of(block: Block, source: Scopes) -> list[Path]:
 
 
 def scope_of_name(name: str) -> Path:
-    """Return the folders of a name: what is before its last slash, or before its last dot.
-
-    The number in `input.25` only tells values of one name apart, as torch does.
-    """
+    """Return the folders of a name, by slashes or dots; a number as in `input.25` is no folder's."""
     name = name[:_CHARACTERS].partition(";")[0]
     if "/" in name:
         parts = name.split("/")
@@ -267,7 +263,6 @@ def _adopted(block: Block, paths: Sequence[Path | None]) -> list[Path]:
 
 
 def _common(paths: Sequence[Path]) -> int:
-    """Count the folders that all paths begin with."""
     common = 0
     while paths and all(len(path) > common and path[common] == paths[0][common] for path in paths):
         common += 1
@@ -294,7 +289,6 @@ _PARAMETERS: Final = ("_zp", "shift", "multiplier")
 
 
 def box_lines(node: Node, diagram: Diagram) -> list[str]:
-    """Return the lines below the title."""
     if node.operator is None:
         (slot,) = node.inputs or node.outputs
         return [diagram.values[slot[1]].label]
@@ -363,7 +357,6 @@ def clipped(text: str) -> str:
 
 
 def group_lines(group: Group) -> list[str]:
-    """Return the title of a group, and what is inside."""
     noun = "operator" if group.operators == 1 else "operators"
     return [clipped(group.label), f"{group.operators:,} {noun}"]
 

@@ -60,7 +60,6 @@ def read_result(path: PathLike) -> Any:
 
 
 def overlay(diagram: Diagram, result: Any, where: str = "") -> Overlay:
-    """Return the errors of the nodes of a diagram."""
     try:
         found = _rows(diagram, result)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -134,10 +133,7 @@ def _finite(size: float) -> float:
 
 
 def _of_bisect(diagram: Diagram, result: Mapping[str, Any]) -> Overlay:
-    """Return the outputs, and over them the operators that are wrong.
-
-    An output of another operator than these is wrong because of what is before it.
-    """
+    """Return the outputs, and over them the operators that are wrong by themselves."""
     outputs = result["outputs"]
     found = _of_tensors(diagram, "bisect", [] if outputs is None else outputs["tensors"])
     main = {n.number: k for k, n in enumerate(diagram.nodes) if n.path == diagram.nodes[0].path}
@@ -247,7 +243,6 @@ def _producers(diagram: Diagram) -> dict[str, int]:
 
 
 def _worst_first(found: Overlay) -> Overlay:
-    """Return one row for each node, its worst."""
     worst: dict[int, NodeError] = {}
     for row in found.rows:
         if row.node not in worst or row.size >= worst[row.node].size:

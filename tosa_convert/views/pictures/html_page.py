@@ -44,7 +44,6 @@ def page_data(
     rows: Sequence[Rows],
     overlay: Overlay | None,
 ) -> Json:
-    """Return everything that the viewer shows."""
     blocks = {region.name: region.blocks[0] for region in graph.regions if region.blocks}
     findings = _by_operator(summary.findings)
     return {

@@ -127,7 +127,6 @@ class _GroupLayout:
         return result
 
     def _place(self, vertices: Mapping[int, tuple[float, float]], result: Rows) -> dict[int, int]:
-        """Add the places, row by row; returns the position of each vertex."""
         inside = [v for v in vertices if 0 < v <= len(self.items) or v >= self.first_bend]
         # The library counts y upwards.
         heights = sorted({vertices[vertex][1] for vertex in inside}, reverse=True)
@@ -154,10 +153,7 @@ class _GroupLayout:
         return found
 
     def _connected(self, pairs: set[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return the pairs, and one from vertex 0 to each part that is not connected with it.
-
-        The library needs a connected graph: with many parts its time is quadratic.
-        """
+        """Connect each part with vertex 0: with many parts the library's time is quadratic."""
         parents = list(range(len(self.items) + 2))
 
         def root(vertex: int) -> int:

@@ -238,8 +238,6 @@ class _Alignment:
         keys: list[list[int]],
         neighbours: tuple[Sequence[Sequence[object]], Sequence[Sequence[object]]],
     ) -> int:
-        """Pair nodes that have neighbours and a key that no other node of their block has."""
-
         def key(side: int, node: int) -> Hashable | None:
             is_free = self.sides[side].partners[node] < 0
             return keys[side][node] if is_free and neighbours[side][node] else None
@@ -475,10 +473,7 @@ class RegionPairs:
         self._pair_all([(one, one) for one in range(len(self.left.flows))])
 
     def find_equal(self) -> None:
-        """Pair the regions of programs that `compare` finds equal but for names.
-
-        Operators correspond by position. A region that has several copies is paired with the first.
-        """
+        """Pair the regions that `compare` finds equal but for names, operators by position."""
         self._pair_all([(0, 0)], equal=True)
         rest = [one for one in range(len(self.left.flows)) if one not in self.pairs]
         others = [other for other in range(len(self.right.flows)) if other not in self._taken]

@@ -243,10 +243,7 @@ def _operand_name(operator: Operator, position: int) -> str:
 
 
 def operand_label(operator: Operator, position: int) -> str:
-    """Return an operand's name, with its position if there can be several of that name.
-
-    Of a wrong number of operands, return the position.
-    """
+    """Return an operand's name, with its position if several have it, or the position alone."""
     if not operator.spec.takes(len(operator.inputs), len(operator.outputs)):
         return f"#{position}"
     row = operator.spec.operand(position, len(operator.inputs))
@@ -254,7 +251,6 @@ def operand_label(operator: Operator, position: int) -> str:
 
 
 def edge_text(flow: Flow, edge: Edge) -> str:
-    """Return a value and what makes it."""
     operator = flow.operators[edge.node]
     if operator is None:
         return f"{flow.kinds[edge.node]} {_cut(flow.names[edge.node])}"
@@ -548,7 +544,6 @@ class BlockChanges:
         yield from self._output_numbers()
 
     def _output_numbers(self) -> Iterator[Change]:
-        """Iterate over the outputs that only one block has."""
         partners = self.partners
         left = [(partners.of_left[node], result) for node, result in partners.left.outputs]
         right = [(node, result) for node, result in partners.right.outputs]

@@ -350,7 +350,6 @@ class Keys:
         return self.number(("content", parts, regions)) if parts or regions else -1
 
     def region(self, graph: Graph, name: str, flows: Iterable[tuple[Flow, NodeKeys]]) -> None:
-        """Note what a region computes, for the operators that run it."""
         parts = []
         for flow, keys in flows:
             forward: list[int] = []

@@ -19,7 +19,6 @@ Paint = Callable[[str, str], str]
 
 
 def plain(role: str, text: str) -> str:
-    """Return the text itself."""
     return text
 
 
@@ -101,7 +100,6 @@ def _block_lines(changes: Sequence[Change], block: Block | None, form: TextForm)
 def _operator_lines(
     changes: Sequence[Change], block: Block | None, form: TextForm
 ) -> Iterator[str]:
-    """Iterate over lines of the changes of operators between the operators around them."""
     at: dict[int, list[Change]] = {}
     for change in changes:
         at.setdefault(change.place, []).append(change)

@@ -22,8 +22,7 @@ from tosa_convert.formats.mlir.bytecode.operation_columns import (
 from tosa_convert.formats.mlir.bytecode.sections import read_sections
 from tosa_convert.formats.mlir.names import Namer, result_names
 from tosa_convert.formats.mlir.types import AttributeWriter, TypeWriter
-from tosa_convert.formats.mlir.write.location_columns import encode_plain
-from tosa_convert.formats.mlir.write.region_body import LocationWriter
+from tosa_convert.formats.mlir.write.region_body import LocationWriter, encode_plain
 from tosa_convert.graph.constant import in_order
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.opset import operator

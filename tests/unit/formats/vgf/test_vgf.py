@@ -15,8 +15,13 @@ from unit.formats.vgf.vgf_programs import FOLDER, PROGRAMS
 import tosa_convert as tc
 from tosa_convert.cli.main import run, tosa_flatbuffer
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.vgf.container import read_container
-from tosa_convert.formats.vgf.read import GRAPH, GRAPH_END, read_module, read_segment
+from tosa_convert.formats.vgf.read import (
+    GRAPH,
+    GRAPH_END,
+    read_container,
+    read_module,
+    read_segment,
+)
 from tosa_convert.graph import Graph
 
 FILES = {name: (FOLDER / f"{name}.vgf").read_bytes() for name in PROGRAMS}

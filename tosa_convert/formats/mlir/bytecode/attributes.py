@@ -352,7 +352,6 @@ def misfit(
 
 
 def _decode(layout: Layout, blob: Cursor, attribute_count: int) -> Properties | None:
-    """Decode the attributes of a blob by one layout, or return None if it does not fit."""
     found: Properties = {}
     for slot in layout:
         if blob.at >= blob.end:

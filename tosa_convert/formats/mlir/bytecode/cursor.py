@@ -87,7 +87,6 @@ class Cursor:
         return number
 
     def index(self, what: str, limit: int) -> int:
-        """Decode an index below `limit`."""
         at = self.at
         number = self.varint(what)
         if number >= limit:

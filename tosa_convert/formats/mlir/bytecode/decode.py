@@ -172,7 +172,6 @@ class Bytecode(Tables):
                     yield key, self.attribute(found[key])
 
     def _is_of_kind(self, index: int, kind: str) -> bool:
-        """Return whether an attribute is of the kind of a property."""
         value = self.attribute(index)
         if kind in ("i32", "element", "bool"):
             return isinstance(value, ScalarAttr) and (value.type == "i1") == (kind == "bool")
@@ -252,11 +251,7 @@ class Bytecode(Tables):
             return None  # `attribute` refuses it
 
     def only_text(self, index: int, name: str) -> str | None:
-        """Return the text of a dictionary that is just `name = "..."`.
-
-        None if it is another dictionary, or the first one with that name. Those take the way through
-        `dictionary` and `attribute`.
-        """
+        """Return the text of a seen dictionary that is just `name = "..."`, or None."""
         # Fast path of `attribute`; equal by test test_names_read_in_place_equal_decoded_ones
         prefix = self._prefixes.get(name, _NO_PREFIX)
         data, starts, encoded = self.bytes, self.starts, self.is_encoded
@@ -348,10 +343,7 @@ class Bytecode(Tables):
         return found
 
     def _elements(self, tag: int, type_index: int, offset: int, end: int) -> tuple[Attribute, int]:
-        """Decode an attribute of several elements whose type, or element type, has this index.
-
-        Return it with the offset after it.
-        """
+        """Decode an attribute of several elements; return it with the offset after it."""
         data = self.bytes
         if tag == code.DENSE_ELEMENTS:
             size, offset = decode_varint(data, offset)
@@ -479,10 +471,7 @@ class Bytecode(Tables):
         return found
 
     def _tensor(self, entry: int, offset: int, encoded: bool = False) -> tuple[TensorType, int]:
-        """Decode a tensor type whose sizes, or whose encoding before them, are at an offset.
-
-        Return it with the offset after it.
-        """
+        """Decode a tensor type from its sizes or its encoding on; return it with the offset after it."""
         data = self.bytes
         if encoded:
             _, offset = decode_varint(data, offset)
@@ -497,7 +486,6 @@ class Bytecode(Tables):
         return TensorType(shape, element, encoded), offset
 
     def _element(self, entry: int, index: int) -> str:
-        """Return the element type with this index of the tensor type that is an entry."""
         element = self.type(index)
         if not isinstance(element, str):
             self.refuse(entry, "the element type of a tensor is a tensor or a function")

@@ -54,7 +54,6 @@ class Table:
         self.tails: dict[int, Data] = {}
 
     def add(self, entry: bytes) -> bytes:
-        """Add an entry and return its encoded index."""
         self.entries.append(entry)
         self.count += 1
         return self.numbers[self.count - 1]
@@ -90,10 +89,7 @@ class Table:
         return self.add(head)
 
     def offsets(self) -> bytes:
-        """Encode the size of each entry.
-
-        All belong to the first dialect: MLIR does not ask which one.
-        """
+        """Encode the size of each entry, all of one dialect: MLIR does not ask which."""
         if not self.entries:
             return b""
         numbers, lengths = self.numbers, list(map(len, self.entries))
@@ -180,7 +176,6 @@ class Encoder:
     # -- attributes that dialects share -------------------------------------------------------
 
     def symbol_attribute(self, name: str) -> bytes:
-        """Encode a reference to a symbol."""
         return self.attributes(self.numbers[code.FLAT_SYMBOL] + self.string_attribute(name))
 
     def string_attribute(self, value: str | bytes) -> bytes:
@@ -253,7 +248,6 @@ class Encoder:
     def add_resource(
         self, name: str | bytes, data: Piece | None = None, alignment: int = 1
     ) -> bytes:
-        """Add a resource and return its encoded index."""
         self.resources.append(Resource(self.string(name), data, alignment))
         return self.numbers[len(self.resources) - 1]
 
@@ -360,10 +354,7 @@ class LocationEntries:
         return self.make(code.NAME_LOCATION, self.string(name), child)
 
     def fuse(self, locations: list[bytes]) -> bytes:
-        """Several locations as one, without duplicates, without nested fusion and without unknown ones.
-
-        MLIR simplifies fused locations like this, except when it reads them from bytecode.
-        """
+        """Fuse locations without duplicates, nesting and unknown ones, as MLIR does but in bytecode."""
         flat = dict.fromkeys(
             part for location in locations for part in self.fused.get(location, (location,))
         )

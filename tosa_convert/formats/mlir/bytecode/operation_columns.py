@@ -156,10 +156,7 @@ class OperationColumns:
 def decode_columns(
     data: bytes, offset: int, count: int, first: int, name_count: int, join: JoinProperties
 ) -> tuple[OperationColumns, int] | None:
-    """Return the next `count` operations and the offset after them; None if one is not ordinary.
-
-    first: the number of the next result. name_count: how many names of operations there are.
-    """
+    """Return `count` operations, results numbered from `first`, and the offset after them; or None."""
     # Fast path of `operations._decode`; equal by test test_operations_decoded_in_columns_equal_others
     parts: list[tuple[Numbers, ...]] = []
     while count:

@@ -254,7 +254,6 @@ class _Regions:
 
 
 def skip_use_list_orders(data: bytes, offset: int, value_count: int) -> int:
-    """Return the offset after the use-list orders of that many values."""
     orders = 1
     if value_count > 1:
         orders, offset = decode_varint(data, offset)
@@ -332,12 +331,7 @@ def _decode(data: bytes, regions_of: _Regions) -> list[Fields]:
 def decode_operations(
     section: Section, version: int, names: int, join_properties: JoinProperties, where: str = ""
 ) -> Operation:
-    """Decode the one operation of the section of operations, with everything inside it.
-
-    names: how many names of operations there are.
-
-    Raises TosaConvertError("malformed-mlir").
-    """
+    """Decode the one operation of the section of operations, with everything inside it."""
     data = section.bytes
     try:
         if decode_varint(data, 0)[0] & 1:

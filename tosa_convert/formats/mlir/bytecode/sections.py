@@ -71,12 +71,7 @@ class EntrySizes(NamedTuple):
 
 
 def entry_sizes(offsets: Section, limit: int, where: str = "") -> EntrySizes:
-    """Decode the section of offsets.
-
-    limit: bytes of the section of attributes and types; all entries together fit into it.
-
-    Raises TosaConvertError("malformed-mlir").
-    """
+    """Decode the section of offsets. limit: bytes of the section of attributes and types."""
     cursor = Cursor(offsets.bytes, 0, len(offsets.bytes), offsets.offset, where)
     attribute_count = cursor.count("attributes")
     left = attribute_count + cursor.count("types")
@@ -198,10 +193,7 @@ def read_sections(data: memoryview, where: str = "") -> BytecodeFile:
 
 
 def sections_in_pieces(pieces: Iterable[bytes | memoryview]) -> BytecodeFile:
-    """Return the sections of a file that was just written, whose large data is not copied.
-
-    pieces: what `Encoder.finish` returns. A piece never holds parts of two sections.
-    """
+    """Return the sections of a file that `Encoder.finish` wrote, without copying large data."""
     rows = iter(pieces)
     first = bytes(next(rows))
     version, start = decode_varint(first, len(code.MAGIC))
@@ -465,10 +457,7 @@ class Resource(NamedTuple):
 
 
 def decode_resources(tables: Tables) -> list[Resource]:
-    """Decode the dialects' resources, in the order of their indices.
-
-    Raises TosaConvertError("malformed-mlir").
-    """
+    """Decode the dialects' resources, in the order of their indices."""
     cursor = tables.cursor(code.RESOURCE_OFFSETS)
     resources: list[Resource] = []
     if not cursor.end:

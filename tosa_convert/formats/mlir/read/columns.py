@@ -94,10 +94,7 @@ class _ColumnReader:
         return False
 
     def has_old_padding(self, pads: Numbers) -> bool:
-        """Return whether a PAD's padding is a tensor, or its constant has rank 0.
-
-        pads: their indices.
-        """
+        """Return whether the padding of one of these PADs is a tensor, or a constant of rank 0."""
         if (self.operand_counts[pads] != len(_PAD.operands)).any():
             return True
         first = np.cumsum(self.operand_counts)[pads] - len(_PAD.operands)
@@ -135,7 +132,6 @@ class _ColumnReader:
             block.operators += made
 
     def result_names(self, first: int) -> list[str]:
-        """Return the names of the results. first: the index of the first one."""
         namer, count = self.reader.namer, self.count
         names = [f"{RESULT_PREFIX}{n}" for n in range(namer.results, namer.results + count)]
         namer.results += count
@@ -168,7 +164,6 @@ class _ColumnReader:
             self.reader.value(self.operation(index), "result 0", name, value_type, self.scope)
 
     def complete(self, operators: list[Operator], some: slice) -> None:
-        """Give some operators what their attributes say."""
         columns, reader, scope = self.columns, self.reader, self.scope
         attributes, names = columns.attributes[some], columns.names[some]
         chosen = np.flatnonzero((attributes != -1) | np.array(reader.has_attributes)[names])

@@ -40,11 +40,7 @@ from tosa_convert.formats.mlir.types import TARGET_ENV, TargetEnv, ValueType, re
 from tosa_convert.graph.compare import compare
 from tosa_convert.graph.derived import unrun_regions, unused_name
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, Tensor, quoted
-from tosa_convert.graph.opset import (
-    IDENTITY,
-    VARIABLE,
-    operator,
-)
+from tosa_convert.graph.opset import IDENTITY, VARIABLE, operator
 from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version, parse_version
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
@@ -109,10 +105,7 @@ class FunctionReader:
         return text_of(self.bytecode, attributes.get("sym_name")) or ""
 
     def graph(self, variables: Iterable[Bytecode]) -> Graph:
-        """Read the graph. variables: the module's tosa.variable operations.
-
-        Raises TosaConvertError with everything that cannot be carried.
-        """
+        """Read the graph, with the module's tosa.variable operations; raise what cannot be carried."""
         taken: set[str] = set()
         inner = list(self._inner_variables())
         fixed: dict[str, str] = {}
@@ -273,10 +266,7 @@ class FunctionReader:
             self.reader.value(item.owner, f"argument {index}", name, value_type, scope)
 
     def _carried_names(self, body: bytecode_operations.Block) -> dict[int, tuple[str, int]]:
-        """Return the names that operations carry for their results, by the indices of values.
-
-        With each name, the number of the operation's own.
-        """
+        """Return the names that operations carry for results, by values, each with its own number."""
         carried: dict[int, tuple[str, int]] = {}
         if self.reader.fixed:
             carried.update(self.reader.loaded(body))
@@ -326,7 +316,6 @@ class FunctionReader:
                 scope.names[value] = self._claim(name, f"the result of '{label}'")
 
     def generate(self, name: str) -> str:
-        """Return a generated name, changed if it is taken."""
         name = unused_name(name, self.scope.taken)
         self.scope.taken.add(name)
         return name
@@ -440,7 +429,6 @@ class FunctionReader:
         return []
 
     def _called(self, function: Operation) -> Graph:
-        """Read a function that this one calls."""
         captures = None if self.captures is None else CapturedValues()
         root = self.bytecode.rooted(function)
         inner = FunctionReader(root, self.options, self.narrowing, captures, self.upgrade)
@@ -559,10 +547,7 @@ def read_text(
 
 
 def function_names(data: memoryview, *, is_text: bool) -> list[str]:
-    """Return the names of the functions with a body in MLIR text or bytecode.
-
-    Raises TosaConvertError("malformed-mlir").
-    """
+    """Return the names of the functions with a body in MLIR text or bytecode."""
     if is_text:
         from tosa_convert.formats.mlir.text.parse.module import parse
 
@@ -576,7 +561,6 @@ def read_module(
     upgrade: Upgrade | None = None,
     narrowing: Narrowing | None = None,
 ) -> Graph:
-    """Read the graph of one function of a module."""
     noted = upgrade
     if options.dialect:
         from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, state_of

@@ -94,10 +94,7 @@ class OldOperations:
             self.upgrade.add(name.partition(".")[2], f"its name is {today}")
 
     def finish(self, blocks: Iterable[Block], unsigned: dict[int, set[str]]) -> None:
-        """Bring all blocks of the function to today's form; their operators may be old operations.
-
-        unsigned: the values of unsigned types, by the identity of their block.
-        """
+        """Bring all blocks to today's form. unsigned: values of unsigned types, by identity of block."""
         for block in blocks:
             found = unsigned.get(id(block), set())
             upgrade_block(block, block.operators, found, self.upgrade, self._refuse)

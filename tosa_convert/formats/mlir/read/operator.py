@@ -145,11 +145,7 @@ class OperatorReader:
         value_type: ValueType | None,
         scope: Scope,
     ) -> bool:
-        """Return whether an operator was completed from what is known; if not, `read` does it.
-
-        name, attributes, type_index: the numbers of the operation's name, of its dictionary and of the
-        type of its only result, which is value_type.
-        """
+        """Return whether an operator was completed from what is known; if not, `read` does it."""
         spec = operator.spec
         if attributes in self.names_only and not self.has_attributes[name]:
             return True
@@ -189,18 +185,12 @@ class OperatorReader:
             self._other_attributes(spec, operation, attributes)
 
     def may_have_old(self, name: int, attributes: Iterable[int]) -> bool:
-        """Return whether operations of a name, whose operand count does not tell, may be old.
-
-        name: the number of their name, not of a PAD. attributes: the numbers of their dictionaries.
-        """
+        """Return whether operations of a name, not a PAD's, may be old by their attributes."""
         key = _SAME_COUNT.get(self.bytecode.names[name])
         return not key or any(key not in self.bytecode.dictionary(number) for number in attributes)
 
     def is_other_form(self, fields: Fields, inputs: Sequence[str], scope: Scope) -> bool:
-        """Return whether an operation, whose operand count is not current or cannot tell, may be old.
-
-        inputs: the names of its operands.
-        """
+        """Return whether an operation may be old: its operand count is not current, or does not tell."""
         name, attributes = fields[0], fields[2]
         if self.operand_counts[name] != SAME_NUMBER:
             return True

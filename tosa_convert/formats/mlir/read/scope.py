@@ -92,10 +92,7 @@ class Scope:
     uses: dict[int, set[str]] | None = None
 
     def users(self, value: int, names: list[str]) -> set[str]:
-        """Return the names of the operations that use a value of this block.
-
-        names: the full names of operations, by their numbers.
-        """
+        """Return the names of the operations that use a value of this block."""
         if self.uses is None:
             self.uses = {}
             blocks = [self.item.body]
@@ -130,10 +127,7 @@ class CapturedValues:
             self._flows.setdefault(id(runner), (runner, []))[1].append(scope)
 
     def local(self, value: int, scope: Scope) -> str | None:
-        """Return the name in a block of a value from outside; None if it cannot be passed in.
-
-        value: its number, which is not among the values of the scope.
-        """
+        """Return the name in a block of a value from outside; None if it cannot be passed in."""
         inner = [scope]
         source = scope.item.outer
         while source is not None and value not in source.values:
@@ -352,11 +346,7 @@ class Narrowing:
         return highest if upper else lowest
 
     def convert(self, data: Constant, target: DType, users: Callable[[], set[str]]) -> Constant:
-        """Convert the data of a constant operation to the narrower type.
-
-        users: the names of the operations that use it.
-        Raises OverflowError with the first element that does not fit.
-        """
+        """Convert a constant to the narrower type; raise OverflowError if an element does not fit."""
         if data.dtype is target:
             return data
         is_integer = data.dtype is INT64
@@ -384,10 +374,7 @@ class Narrowing:
         return Constant(target, data.count, narrow.view(np.uint8), splat=data.splat)
 
     def report(self, listed: Callable[[list[str]], str] = ", ".join) -> Iterator[str]:
-        """Iterate over the changes of narrowing, one line for each kind.
-
-        listed: returns the text that names some tensors.
-        """
+        """Iterate over the changes of narrowing, one line for each kind; `listed` joins names."""
         for element, names in self.narrowed.items():
             if names and element == QUANT:
                 yield (

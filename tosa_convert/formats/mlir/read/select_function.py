@@ -142,7 +142,6 @@ def _decode_all(bytecode: Bytecode, numbers: Iterable[int]) -> None:
 
 
 def signature_of(bytecode: Bytecode, function: Operation) -> FunctionType | None:
-    """Return the type of a func.func; None if it has none."""
     number = bytecode.dictionary(function.attributes).get("function_type")
     attribute = None if number is None else bytecode.attribute(number)
     found = attribute.type if isinstance(attribute, TypeAttr) else None
@@ -150,7 +149,6 @@ def signature_of(bytecode: Bytecode, function: Operation) -> FunctionType | None
 
 
 def names_with_body(bytecode: Bytecode) -> list[str]:
-    """Return the names of the functions that can be read."""
     use_common_names(bytecode)
     return [item.name for item in _with_body(_functions(bytecode, _top_level(bytecode)))]
 
@@ -179,12 +177,9 @@ def _top_level(bytecode: Bytecode) -> list[Operation]:
             for fields in block.operations
         ]
 
-    raise fail(
-        "foreign-operator",
-        plain_location(LocationReader(bytecode).full(root.location)),
-        f"found the operation '{name}' at the top level, expected a {MODULE} or a {FUNCTION}",
-        lowering_hint(name.partition(".")[0]),
-    )
+    where = plain_location(LocationReader(bytecode).full(root.location))
+    message = f"found the operation '{name}' at the top level, expected a {MODULE} or a {FUNCTION}"
+    raise fail("foreign-operator", where, message, lowering_hint(name.partition(".")[0]))
 
 
 def _functions(bytecode: Bytecode, operations: list[Operation]) -> list[Function]:
@@ -234,18 +229,12 @@ def _no_function(
     if foreign:
         return TosaConvertError(foreign)
     found = f"only declarations: {_listing(functions)}" if functions else f"no {FUNCTION}"
-    return fail(
-        "no-function",
-        plain_location(locations.full(bytecode.root.location)),
-        f"found {found}, expected a function with a body at the top level of the module",
-    )
+    message = f"found {found}, expected a function with a body at the top level of the module"
+    return fail("no-function", plain_location(locations.full(bytecode.root.location)), message)
 
 
 def _repeated_symbols(bytecode: Bytecode, operations: list[Operation]) -> Iterator[Finding]:
-    """Report symbols that two operations of a module define.
-
-    Two variables of one symbol are reported where variables are read.
-    """
+    """Report symbols that two operations of a module define; variables are reported elsewhere."""
     locations = LocationReader(bytecode)
     defined: dict[str, bool] = {}
     for operation in operations:
@@ -260,7 +249,6 @@ def _repeated_symbols(bytecode: Bytecode, operations: list[Operation]) -> Iterat
 
 
 def _ambiguous(bytecode: Bytecode, functions: list[Function]) -> list[Finding]:
-    """Return the findings of the first of the functions of which one has to be chosen."""
     locations, count = LocationReader(bytecode), len(functions)
     functions = functions[:MAX_FINDINGS]
     listing = _listing(functions)

@@ -146,7 +146,6 @@ def _spliced(
     operands: list[str],
     graph: Graph,
 ) -> list[Operator]:
-    """Add the values of a called function to the block that calls it, and return its operators."""
     block = graph.main
     variables = {tensor.name for tensor in reader.variables.values()}
     new = dict(zip(block.inputs, operands, strict=True)) | {name: name for name in variables}
@@ -191,10 +190,7 @@ _RESHAPE: Final = operator("RESHAPE")
 
 
 def dead_operations(bytecode: Bytecode, body: bytecode_operations.Block) -> set[int]:
-    """Return the first results of operations that compute nothing for the program.
-
-    Frontends and passes leave them: `tensor.dim`, `tensor.empty`, indices. Tensor constants stay.
-    """
+    """Return the first results of operations, such as `tensor.dim`, that compute nothing of use."""
     names = bytecode.names
     pure = {index for index, name in enumerate(names) if name.partition(".")[0] in _PURE}
     dead: set[int] = set()
@@ -238,10 +234,7 @@ def read(
     location: str,
     generate: Callable[[str], str],
 ) -> list[Operator]:
-    """Return the operators that an operation of `READ` with one result is, and name the result.
-
-    source: the name of its operand. generate: makes a name that is not taken.
-    """
+    """Return the operators that an operation of `READ` with one result is, and name the result."""
     label = reader.name(operation)
     if label == _CAST:
         scope.values[operation.first] = source

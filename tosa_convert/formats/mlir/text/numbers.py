@@ -65,7 +65,6 @@ _FORMATS: Final = {"f64": ("<d", "<Q"), "f32": ("<f", "<I"), "f16": ("<e", "<H")
 
 
 def _value_of(bits: int, element: str) -> float:
-    """Return the value of the bits of a floating-point number."""
     if element in _FORMATS:
         # Fast path of numpy's types; equal by test test_numbers_of_python_are_those_of_numpy
         form, unsigned = _FORMATS[element]
@@ -157,7 +156,6 @@ class BadNumber(Exception):
 
 
 def is_number(element: str) -> bool:
-    """Return whether numbers of the element type are parsed here."""
     width = _INTEGER.match(element)
     if width is not None:
         return 0 < int(width[1]) <= _MOST_BITS
@@ -198,7 +196,6 @@ def ordinary_bytes(tokens: Sequence[bytes], element: str) -> bytes | None:
 
 
 def bits_of(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
-    """Return the bits of numbers."""
     if is_float(element):
         return _floats(tokens, element)
     return np.array(integers(tokens, element), "<u8").astype(stored_type(element))
@@ -266,10 +263,7 @@ def _unusual_float(token: bytes, kind: np.dtype[Any], element: str) -> npt.NDArr
 
 
 def powers_of_two(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
-    """Return the bytes of f8E8M0FNU for numbers, which MLIR takes without their signs.
-
-    The nearest power of two, ties to the larger one; NaN beyond the largest.
-    """
+    """Return f8E8M0FNU: the nearest power of two, ties to the larger; NaN beyond. No signs."""
     fractions, exponents = np.frexp(np.abs(values))
     codes = np.clip(exponents + 126 + (fractions >= 0.75), 0, 0xFF)
     codes[values == 0] = 0

@@ -156,10 +156,7 @@ class _ColumnWriter:
         self.flags[alike] = self.flags[examples]
 
     def equal_attributes(self, types: Numbers, named: set[int]) -> tuple[Numbers, Numbers]:
-        """Find the operators with attributes and without a name, and for each the first one like it.
-
-        types: the number of each value's type: some attributes are encoded as an element of it.
-        """
+        """Find the operators with attributes and without a name, and for each the first one like it."""
         columns = self.columns
         has = columns.attributes > 0
         has[list(named)] = False

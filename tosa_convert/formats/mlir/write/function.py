@@ -353,7 +353,6 @@ class FunctionWriter:
         }
 
     def name_variables(self, block: Block) -> None:
-        """Note the symbols of the variables of a block."""
         for tensor in block.tensors.values():
             if tensor.variable:
                 self.symbols[tensor.name] = tensor.variable_name or tensor.name
@@ -384,13 +383,7 @@ class FunctionWriter:
         if version >= code.HAS_USE_LIST_ORDERS:
             arguments.append(b"\0")
         return b"".join(
-            (
-                numbers[1],
-                numbers[values],
-                numbers[count << 1 | 1],
-                numbers[len(types)],
-                *arguments,
-            )
+            (numbers[1], numbers[values], numbers[count << 1 | 1], numbers[len(types)], *arguments)
         )
 
     # -- attributes ---------------------------------------------------------------------------
@@ -431,10 +424,7 @@ class FunctionWriter:
     def identity(
         self, block: Block, operator: Operator
     ) -> tuple[OperatorSpec, tuple[str, ...], tuple[str, ...], Pairs]:
-        """IDENTITY, or reading or writing a variable, which a file encodes as IDENTITY.
-
-        Returns the operator in MLIR, with operands, results and attributes.
-        """
+        """Return IDENTITY, or a variable's access, with operands, results and attributes."""
         source, target = operator.inputs[0], operator.outputs[0]
         if target in block.tensors and block.tensors[target].variable:
             spec = _GLOBAL_STORE if self.has_globals else VARIABLE_WRITE
@@ -453,7 +443,6 @@ class FunctionWriter:
         return (("name", self.encoder.string_attribute(symbol)),)
 
     def values(self, block: Block, operator: Operator, body: Body) -> bytes:
-        """Encode the attribute `values` of a constant."""
         name = operator.outputs[0]
         shape = block.shapes.get(name)
         if shape is not None:
@@ -468,10 +457,7 @@ class FunctionWriter:
     def with_names(
         self, spec: OperatorSpec, operator: Operator, own: Pairs, is_named: bool
     ) -> tuple[int, bytes]:
-        """Encode the attributes `own`, the names of results if `is_named`, and those of regions.
-
-        spec: the operator in MLIR.
-        """
+        """Encode the attributes `own`, the names of results if `is_named`, and those of regions."""
         outputs, string = operator.outputs, self.encoder.string_attribute
         if is_named and len(outputs) == 1 and not own and not spec.regions:
             # Fast path of attributes_of; equal by test test_names_written_at_once_equal_others

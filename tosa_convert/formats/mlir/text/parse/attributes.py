@@ -306,10 +306,7 @@ class AttributeParser:
         self._dictionaries: dict[tuple[str, bytes], Dictionary] = {}
 
     def __call__(self, name: str = "", bare: BareValue | None = None) -> bytes:
-        """Parse the attribute that is next.
-
-        name, bare: the name of the attribute, and how its operation prints it if not in full.
-        """
+        """Parse the attribute that is next. bare: how its operation prints it if not in full."""
         cursor = self.cursor
         cursor.enter()
         try:
@@ -379,7 +376,6 @@ class AttributeParser:
         return self.encoder.attributes(self.encoder.numbers[code.UNIT])
 
     def sizes(self, shape: tuple[int, ...]) -> bytes:
-        """Return sizes as a constant tensor of indices."""
         type_ = self.types.number(TensorType((len(shape),), "index"))
         return self.encoder.dense(type_, struct.pack(f"<{len(shape)}q", *shape))
 

@@ -59,7 +59,6 @@ class SourceText:
         return list(accumulate(counts, initial=0))
 
     def lines(self) -> int:
-        """Count the line ends."""
         return self._lines_before[-1]
 
     def where(self, offset: int) -> str:
@@ -87,11 +86,7 @@ class SourceText:
         return end - len(raw.split(b"\n", left - lines[block])[-1])
 
     def has_own_locations(self) -> bool:
-        """Return whether locations in the text may have the text's own name and mean another file.
-
-        Text printed with debug information names the file that it was made from, which may be called
-        the same, or "-".
-        """
+        """Return whether locations may name this text and mean another file, such as "-" in a dump."""
         quoted = f'"{self.name}":'.encode("utf-8", "surrogateescape")
         overlap = len(quoted)
         return any(
@@ -100,10 +95,7 @@ class SourceText:
         )
 
     def of_operators(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """Return findings that begin with a position in this text, with its whole name and the line.
-
-        The locations of operators have only the last part of the name.
-        """
+        """Return findings that begin with a position in this text, with its whole name and the line."""
         short = SourceText(self.data, os.path.basename(self.name))
         if short.has_own_locations():
             return tuple(findings)
@@ -144,10 +136,7 @@ class SourceText:
 
 
 def argument_names(data: memoryview, function: str) -> list[str]:
-    """Return the names that a function's arguments have in a text that was parsed, such as %x.
-
-    [] if the function is not found. In generic form it must be the only one.
-    """
+    """Return the names of a function's arguments in a text that was parsed, such as %x, or []."""
     name = re.escape(function.encode("utf-8", "surrogateescape"))
     start = re.search(_FUNCTION % (name, name), data)
     if start is None:
@@ -241,7 +230,6 @@ class TextCursor:
     def coded(
         self, code: str, message: str, at: int | None = None, hint: str = ""
     ) -> TosaConvertError:
-        """Return the error with a code of its own."""
         if at is None:
             self.skip()
             at = self.at
@@ -255,7 +243,6 @@ class TextCursor:
         return self.error(f"found {self.found()}, expected {what}")
 
     def found(self) -> str:
-        """Return the next token, for a message."""
         self.skip()
         token = _FOUND.match(self.data, self.at)
         if token is None:
@@ -298,7 +285,6 @@ class TextCursor:
         return found
 
     def peek(self, token: bytes) -> bool:
-        """Return whether these bytes are next."""
         data, at = self.data, self.at
         if at == self._size:
             return False
@@ -315,7 +301,6 @@ class TextCursor:
         return bytes(self.data[self.at : self.at + len(token)]) == token
 
     def accept(self, token: bytes) -> bool:
-        """Take these bytes if they are next."""
         if self.peek(token):
             self.at += len(token)
             return True
@@ -434,7 +419,6 @@ class Aliases:
         return name in self.known
 
     def resolve(self, name: bytes, at: int, parse: Callable[[], Value]) -> Value:
-        """Return the value of an alias."""
         cursor = self.cursor
         known = self.known.get(name, -1)
         if isinstance(known, tuple):

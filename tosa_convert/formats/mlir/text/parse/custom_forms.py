@@ -52,7 +52,6 @@ class CustomForms:
         self.inputs: tuple[Type, ...] = ()
 
     def form(self, name: str) -> Callable[[CustomForms, ParsedOperation], Steps | None] | None:
-        """Return the parser for operations of a name, or None if no form of theirs is known."""
         special = _FORMS.get(name)
         if special is not None:
             return special
@@ -339,8 +338,7 @@ class CustomForms:
         if cursor.accept(b"{"):
             if not cursor.peek(b"^"):
                 self.operations.begin_block(
-                    region,
-                    [(name, type_.number, loc, at) for name, type_, _, loc, at in arguments],
+                    region, [(name, type_.number, loc, at) for name, type_, _, loc, at in arguments]
                 )
             yield region
 
@@ -382,7 +380,6 @@ class CustomForms:
         operation.types = [type_.number]
 
     def _type_of_scalar(self, start: int) -> Parsed:
-        """Return the type of the number that ends here."""
         text = bytes(self.cursor.data[start : self.cursor.at])
         _, colon, name = text.rpartition(b":")
         element = name.strip().decode("utf-8", "replace") if colon else ""

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType, Type
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
-from tosa_convert.formats.mlir.bytecode.format import (
-    DENSE_STRINGS,
-    UNRANKED_TENSOR_TYPE,
-)
+from tosa_convert.formats.mlir.bytecode.format import DENSE_STRINGS, UNRANKED_TENSOR_TYPE
 from tosa_convert.formats.mlir.text.numbers import (
     BadNumber,
     bits_of,
@@ -74,14 +71,12 @@ class TypeParser:
         self._numbers: dict[Type, bytes] = {}
 
     def __call__(self) -> Parsed:
-        """Parse the type that is next."""
         parsed = self.optional()
         if parsed is None:
             raise self.cursor.unexpected("a type")
         return parsed
 
     def optional(self) -> Parsed | None:
-        """Parse the type that is next, or return None if there is none."""
         cursor = self.cursor
         cursor.skip()
         # Fast path of `_type`; equal by test test_types_parsed_in_place_equal_others
@@ -346,10 +341,7 @@ class ElementParser:
         return self._encode(type_, element, data), type_
 
     def _indices(self, start: int, end: int, rank: int, at: int) -> npt.NDArray[Any] | None:
-        """Return a row of indices for each element of a sparse constant; None if they are not in rows.
-
-        One index alone stands for all of a row.
-        """
+        """Return a row of indices for each element of a sparse constant; None if not in rows."""
         found, structure = self._numbers(start, end, "i64", at), self._structure(start, end)
         rows = len(found) // rank
         if not structure:
@@ -518,7 +510,6 @@ class ElementParser:
         return self.types()
 
     def _shape(self, type_: Parsed, at: int) -> tuple[tuple[int, ...], str]:
-        """Return the sizes and the element type of a constant's type."""
         found = type_.type
         if not isinstance(found, TensorType):
             if str(found).startswith("vector<"):
@@ -631,10 +622,7 @@ class Resources:
             cursor.at = 0
 
     def number(self, name: bytes, at: int) -> bytes:
-        """Return the encoded index of a resource, declared without data if the text has none.
-
-        at: where it is used.
-        """
+        """Return the encoded index of a resource, declared without data if the text has none."""
         number = self._numbers.get(name)
         if number is None:
             entry = self._entries.get(name)

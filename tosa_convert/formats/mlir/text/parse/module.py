@@ -285,16 +285,12 @@ class _ModuleParser:
             self.findings += count
 
     def _is_read(self, function: ParsedOperation) -> bool:
-        """Return whether a function is the one that is read, or one of those that could be."""
         encoder, attributes = self.operations.encoder, function.attributes
         if self.function is not None:
             return attributes.get("sym_name") == encoder.string_attribute(self.function)
         # In generic form the attributes may follow the body.
         visibility = attributes.get("sym_visibility", b"")
-        return "sym_name" in attributes and visibility in (
-            b"",
-            encoder.string_attribute("public"),
-        )
+        return "sym_name" in attributes and visibility in (b"", encoder.string_attribute("public"))
 
     def _close(self) -> None:
         """End what is open in a text that is not parsed to its end."""

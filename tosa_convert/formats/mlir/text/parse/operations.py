@@ -124,7 +124,6 @@ class ParsedRegion:
             self.count, self.rows = 0, [bytearray()]
 
     def append(self, operation: ParsedOperation, encoder: Encoder) -> None:
-        """Add an operation to the last block."""
         self.count += 1
         self.rows[-1] += b"".join(_head(operation, encoder))
         for region in operation.regions:
@@ -279,7 +278,6 @@ class OperationParser:
                 return names
 
     def define(self, names: ResultNames, types: list[bytes], at: int) -> None:
-        """Add an operation's results to the values of the region."""
         count = sum([number for _, number in names])
         if names and count != len(types):
             self.cursor.refuse(
@@ -337,7 +335,6 @@ class OperationParser:
         return types
 
     def check_types(self, operands: list[int], types: list[bytes], at: int) -> None:
-        """Refuse types of operands that are not those of the values."""
         defined = self.region.types_of(operands)
         if defined == types:
             return
@@ -359,10 +356,7 @@ class OperationParser:
         return ParsedRegion(None if operation in _ISOLATED else outer, outer.room)
 
     def arguments(self) -> list[tuple[bytes, Parsed, Dictionary, bytes, int]]:
-        """Arguments in parentheses: name, type, attributes, location and offset of each.
-
-        The name is empty if there is none, as in a declaration.
-        """
+        """Parse arguments in parentheses: name, if any, type, attributes, location, offset of each."""
         cursor = self.cursor
         found: list[tuple[bytes, Parsed, Dictionary, bytes, int]] = []
         cursor.expect(b"(")

@@ -92,10 +92,7 @@ def is_printable(element: str) -> bool:
 
 
 def splat(data: memoryview, count: int, element: str) -> bytes | None:
-    """Return the bytes in memory of the element that all equal; None if they differ or there are none.
-
-    data: the elements as bytecode has them: all, or one that all share; of i1, bits.
-    """
+    """Return the bytes in memory of the element that all equal; None if they differ or if none."""
     if not count:
         return None
     if element == _BOOL:
@@ -227,7 +224,6 @@ class AttributePrinter:
         self.resources: dict[bytes, ResourceAttr] = {}
 
     def __call__(self, index: int) -> str:
-        """Format the attribute with this index."""
         return self.text(self.bytecode.attribute(index))
 
     def text(self, value: Attribute) -> str:
@@ -258,14 +254,12 @@ class AttributePrinter:
         return str(type_)
 
     def array(self, value: DenseArrayAttr) -> str:
-        """Format a dense array, such as `array<i64: 1, 2>`."""
         if not value.count:
             return f"array<{value.element}>"
         element = str(value.element)
         return f"array<{element}: {', '.join(element_texts(memoryview(value.data), element))}>"
 
     def elements(self, value: DenseAttr | DenseStringsAttr | ResourceAttr) -> str:
-        """Format a constant of any number of elements."""
         type_ = value.type
         shape = (type_.shape if isinstance(type_, TensorType) else None) or ()
         if self.elide is not None and prod(shape) > self.elide and not self._is_splat(value, shape):
@@ -362,10 +356,7 @@ def symbol(name: bytes) -> str:
 
 
 def short_text(bytecode: Bytecode, index: int) -> str:
-    """Format an attribute for a message: at most 200 characters, and no constant of many elements.
-
-    Attributes may share their parts, so that the whole text can be much longer than the file.
-    """
+    """Format an attribute for a message: at most 200 characters, and no constant of many elements."""
     return _cut(_ShortPrinter(bytecode)(index))
 
 

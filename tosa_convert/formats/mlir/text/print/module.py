@@ -64,7 +64,6 @@ def write(
 def module_text(
     bytecode: Bytecode, options: WriteOptions = _WRITE_OPTIONS, *, older: bool = False
 ) -> Iterator[bytes]:
-    """Iterate over the text of a module, in pieces."""
     return _Printer(bytecode, options, older=older).pieces()
 
 

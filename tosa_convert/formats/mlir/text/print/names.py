@@ -80,7 +80,6 @@ class ValueNamer:
             self.loads = {n for n, name in enumerate(bytecode.names) if name == _GLOBAL_LOAD}
 
     def __call__(self, block: Block, counters: Counters, outer: list[str]) -> BlockNames:
-        """Return the names of a block's values."""
         if self.starts is not None:
             counters = self.starts[id(block)]
         number, argument, _, _ = counters

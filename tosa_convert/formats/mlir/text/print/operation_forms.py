@@ -112,7 +112,6 @@ class OperationForms:
         self._dictionaries: dict[tuple[str, int], str] = {}
 
     def __getitem__(self, number: int) -> Form:
-        """Return the form of the operations whose name has this index."""
         form = self._forms.get(number)
         if form is None:
             name = self.bytecode.names[number]
@@ -148,7 +147,6 @@ class OperationForms:
         return text
 
     def results(self, types: list[int]) -> str:
-        """Format the types of results: in parentheses unless there is one."""
         texts = self.types(types)
         if len(types) == 1 and not isinstance(self.bytecode.type(types[0]), FunctionType):
             return texts
@@ -281,10 +279,7 @@ class OperationForms:
     # -- operations with regions --------------------------------------------------------------
 
     def nest(self, fields: Fields, values: Values, inner: BlockNames, location: str) -> Nest:
-        """Return the text around the regions of an operation.
-
-        inner: the names of the values in the first region. location: of its arguments, or "".
-        """
+        """Return the text around regions. inner: values of the first one. location: of its arguments."""
         form = self[fields[0]]
         name = self.bytecode.names[fields[0]]
         operation = Operation(*fields)
