@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 103170,
+    "tests": 103430,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6130,
@@ -21,11 +21,11 @@ LINES: dict[str, int] = {
     "tosa_convert/eras": 2350,
     "tosa_convert/formats": 22640,
     "tosa_convert/frontends": 31430,
-    "tosa_convert/golden": 14850,
+    "tosa_convert/golden": 15300,
     "tosa_convert/graph": 4560,
     "tosa_convert/io": 2290,
     "tosa_convert/process": 1030,
-    "tosa_convert/qualify": 11110,
+    "tosa_convert/qualify": 11120,
     "tosa_convert/reference": 3760,
     "tosa_convert/rewrites": 4430,
     "tosa_convert/rules": 5820,

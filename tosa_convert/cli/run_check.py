@@ -156,6 +156,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     results: dict[str, Comparison] = {}
     more: dict[str, dict[str, Any]] = {}
     wrong: tuple[str, str] | None = None
+    codes: set[int] = set()
     for name, arrays, edges in _with_edges(program_graph, sets, options, any(with_edges.values())):
         given = widened_inputs(narrow, arrays) if options["widen"] else arrays
         for number, (text, opener) in enumerate(backends.items()):
@@ -172,8 +173,16 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
                 wrong = name, text or options["against"][0]
             if edges is not None:
                 more[label] = {"edges": edges_as_dict(edges)}
+            wide = None
+            if found.ok and found.low_precision and not options["widen"] and not reference:
+                wide = _run_widened(graph, arrays, options, text or options["against"][0], plan)
+            if wide is not None:
+                more.setdefault(label, {})["widened"] = wide.to_dict()
+                codes.add(wide.exit_code)
             if not options["as_json"]:
                 _print(label, results[label], is_single=is_single)
+                if wide is not None:
+                    say(str(wide))
                 if edges is not None:
                     say_edges(edges)
     engine = named_engine(options, graph)
@@ -183,8 +192,26 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
         say(_summary(results.values()))
     if wrong is not None and not options["as_json"]:
         _note_bisect(program_graph, model, wrong, options)
-    codes = {result.exit_code for result in results.values()}
+    codes |= {result.exit_code for result in results.values()}
     return 1 if 1 in codes else max(codes, default=1)
+
+
+def _run_widened(
+    graph: Graph,
+    arrays: Mapping[str, Array],
+    options: Mapping[str, Any],
+    text: str,
+    plan: CheckPlan,
+) -> Comparison | None:
+    """Check a program of low precision in FP32; None, with a note, if it or the backend cannot be."""
+    try:
+        wide, given = widened(graph), widened_inputs(graph, arrays)
+        opener = _opener(wide, {}, {**options, "widen": True}, text)
+        found = check_inputs(wide, given, "", opener, replace(plan, repeat=1, save=None))
+    except TosaConvertError as error:
+        note(f"not checked in FP32: {error.findings[0].message}")
+        return None
+    return replace(found, notes=(*found.notes, WIDENED))
 
 
 def _summary(results: Collection[Comparison]) -> str:

@@ -55,7 +55,7 @@ def program(function: str) -> Graph:
 
 def _is_inside(x: Array, window: Window) -> Array:
     sign, exponent = window
-    return np.asarray(np.sign(x) == sign) & (np.frexp(np.abs(x))[1] - 1 == exponent)
+    return np.asarray((np.sign(x) == sign) & (np.frexp(np.abs(x))[1] - 1 == exponent))
 
 
 def is_found(graph: Graph, window: Window, sets: Iterable[Inputs]) -> bool:

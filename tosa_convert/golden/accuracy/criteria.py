@@ -445,6 +445,13 @@ class Criterion:
             near &= ~self.check.is_exact.reshape(-1)[part]
         return np.asarray(same | (near & np.isfinite(wanted)))
 
+    def exact_at(self, index: int) -> float | None:
+        """Return the number from which the error of an element is measured, if it is one of FP64."""
+        exact = None if self.check is None else self.check.exact
+        if exact is None and self.network is not None and self.network.spread.sigma is not None:
+            exact = self.network.spread.exact
+        return None if exact is None else float(exact.reshape(-1)[index])
+
     def sum_may_overflow(self, part: slice, actual: Array) -> Array:
         """Return for each element whether it is what a sum gives that overflows in some order."""
         check = self.check

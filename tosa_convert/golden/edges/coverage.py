@@ -322,8 +322,8 @@ def edge_labels(operator: Operator, call: Call, positions: list[int]) -> list[st
                     targets = element_targets(elements, position, generator)
                     found |= dict.fromkeys(target.label for target in targets)
         elif operator.spec.accuracy != "operand" and 0 in positions:
-            targets = row_targets(call, generator), extreme_targets(call, positions, generator)
-            found |= dict.fromkeys(target.label for own in targets for target in own)
+            rows = row_targets(call, generator), extreme_targets(call, positions, generator)
+            found |= dict.fromkeys(target.label for target in itertools.chain(*rows))
     return list(found)
 
 
