@@ -294,14 +294,6 @@ def test_types_parsed_in_place_equal_others() -> None:
     both()
 
 
-def test_dictionaries_seen_before_equal_parsed_ones() -> None:
-    both()
-
-
-def test_signatures_seen_before_equal_parsed_ones() -> None:
-    both()
-
-
 def test_operands_in_a_row_equal_single_ones() -> None:
     both()
 

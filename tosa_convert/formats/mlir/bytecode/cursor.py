@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.graph.lazy_numpy import FEW, np
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
 
 SECTION_NAMES: Final = (
     "strings",
@@ -125,10 +120,8 @@ class Cursor:
 # lowest w - 1 bits are zeros, followed by a one. Eight whole bytes follow a zero byte. Signed
 # integers are zigzag encoded first. Source: https://mlir.llvm.org/docs/BytecodeFormat
 
-#: So many numbers are worth encoding at once.
-_FIRST: Final = 1024
-#: Larger numbers that are encoded one at a time are not kept: few are used twice.
-_KEPT: Final = 1 << 14
+#: Larger numbers are not kept: few are used twice.
+_KEPT: Final = 1 << 22
 
 
 def decode_varint(data: bytes | memoryview, offset: int) -> tuple[int, int]:
@@ -163,44 +156,10 @@ def to_zigzag(number: int) -> int:
 
 
 class Varints(dict[int, bytes]):
-    """A cache of encoded numbers: `varints[number]` encodes most numbers once.
-
-    limit: numbers below it are encoded many at a time, which takes a fraction of the time.
-    """
-
-    def __init__(self, limit: int = 0) -> None:
-        self.limit = limit
-        self.filled = 0
+    """A cache of encoded numbers: `varints[number]` encodes most numbers once."""
 
     def __missing__(self, number: int) -> bytes:
-        # A number far beyond those that were encoded may be the only one of its size.
-        if number < min(self.limit, 2 * self.filled + _FIRST):
-            self.fill(min(self.limit, number + number // 4 + 64))
-            return self[number]
         encoded = encode_varint(number)
         if number < _KEPT:
             self[number] = encoded
         return encoded
-
-    def fill(self, count: int) -> None:
-        start = self.filled
-        if count - start < FEW:
-            self.update(
-                zip(range(start, count), map(encode_varint, range(start, count)), strict=True)
-            )
-            self.filled = max(start, count)
-            return
-        for width in range(1, 5):
-            stop, marker = min(count, 1 << 7 * width), 1 << (width - 1)
-            if start < stop:
-                # Fast path of encode_varint; equal by test test_varints_encoded_together_equal_others
-                numbers = np.arange(start, stop, dtype="<u4") << width | marker
-                encoded = numbers.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :width]
-                self.update(zip(range(start, stop), _rows(encoded), strict=True))
-            start = max(start, stop)
-        self.filled = start
-
-
-def _rows(matrix: npt.NDArray[np.uint8]) -> list[bytes]:
-    rows: list[bytes] = np.ascontiguousarray(matrix).view(f"V{matrix.shape[1]}").ravel().tolist()
-    return rows
