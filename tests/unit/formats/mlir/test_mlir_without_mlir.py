@@ -58,7 +58,7 @@ OPERATIONS = st.lists(
 
 @pytest.mark.slow
 @given(OPERATIONS)
-def test_varints_decoded_in_line_equal_decode_varint(
+def test_operations_are_decoded_as_they_were_encoded(
     operations: list[tuple[int, int, int | None, list[int], list[int]]],
 ) -> None:
     data = encode_varint(len(operations) << 1)
