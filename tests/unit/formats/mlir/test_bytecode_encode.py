@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.mlir.bytecode.cursor import encode_varint
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
-from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS
+from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, encode_varint
 from tosa_convert.formats.mlir.bytecode.operation_columns import (
     encode_together,
     integers_of,

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tosa_convert.formats.mlir.bytecode import operation_columns
-from tosa_convert.formats.mlir.bytecode.cursor import decode_varint, encode_varint
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
 from tosa_convert.formats.mlir.bytecode.format import (
@@ -19,6 +18,8 @@ from tosa_convert.formats.mlir.bytecode.format import (
     HAS_PROPERTIES,
     HAS_RESULTS,
     VERSION,
+    decode_varint,
+    encode_varint,
 )
 from tosa_convert.formats.mlir.bytecode.operation_columns import (
     decode_columns,

@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.cursor import Cursor, decode_varint, malformed
 from tosa_convert.formats.mlir.bytecode.format import (
     HAS_ATTRIBUTES,
     HAS_OPERANDS,
@@ -19,6 +18,9 @@ from tosa_convert.formats.mlir.bytecode.format import (
     HAS_RESULTS,
     HAS_SUCCESSORS,
     HAS_USE_LISTS,
+    Cursor,
+    decode_varint,
+    malformed,
 )
 from tosa_convert.formats.mlir.bytecode.sections import Section
 from tosa_convert.graph.lazy_numpy import FEW
