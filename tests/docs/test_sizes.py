@@ -13,13 +13,13 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 102570,
+    "tests": 102520,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2730,
     "tosa_convert/cli": 6130,
     "tosa_convert/consumers": 1160,
     "tosa_convert/eras": 2360,
-    "tosa_convert/formats": 22640,
+    "tosa_convert/formats": 22430,
     "tosa_convert/frontends": 31430,
     "tosa_convert/golden": 14850,
     "tosa_convert/graph": 4550,
