@@ -177,6 +177,8 @@ def test_no_module_of_mlir_is_imported(bindings: Bindings, tmp_path: Path) -> No
 
 
 def test_short_and_long_sizes_of_entries_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes of one byte are decoded together, others one by one."""
+
     def offsets(sizes: list[int], width: int) -> Section:
         def encoded(size: int) -> bytes:
             number = size << 1 | 1

@@ -61,7 +61,13 @@ class EntrySizes(NamedTuple):
 
     def longer(self, length: int) -> list[int]:
         """Return the indices of the entries of more bytes."""
-        return [i for i, (at, end) in enumerate(pairwise(self.starts)) if end - at > length]
+        if len(self.starts) < FEW:
+            return [i for i, (at, end) in enumerate(pairwise(self.starts)) if end - at > length]
+        # Fast path of the comparisons; equal by test test_few_operations_are_treated_as_many
+        found: list[int] = np.flatnonzero(
+            np.diff(np.frombuffer(self.starts, "q")) > length
+        ).tolist()
+        return found
 
 
 def entry_sizes(offsets: Section, limit: int, where: str = "") -> EntrySizes:
@@ -91,7 +97,7 @@ def entry_sizes(offsets: Section, limit: int, where: str = "") -> EntrySizes:
     return EntrySizes(attribute_count, starts, bytes(is_encoded), dialects)
 
 
-def _add_run(run: list[int], starts: array[int], is_encoded: bytearray) -> None:
+def _add_run(run: bytes | list[int], starts: array[int], is_encoded: bytearray) -> None:
     """Add entries of the sizes that `_sizes` returns."""
     if len(run) < FEW:
         ends = accumulate((number >> 1 for number in run), initial=starts[-1])
@@ -99,13 +105,19 @@ def _add_run(run: list[int], starts: array[int], is_encoded: bytearray) -> None:
         is_encoded += bytes(number & 1 for number in run)
         return
     # Fast path of the numbers one by one; equal by test test_few_operations_are_treated_as_many
-    numbers = np.array(run, np.int64)
+    raw = np.frombuffer(run, np.uint8) if isinstance(run, bytes) else run
+    numbers = np.array(raw, np.int64)
     starts.frombytes((starts[-1] + np.cumsum(numbers >> 1)).tobytes())
     is_encoded += (numbers & 1).astype(np.uint8).tobytes()
 
 
-def _sizes(cursor: Cursor, count: int) -> list[int]:
+def _sizes(cursor: Cursor, count: int) -> bytes | list[int]:
     """Decode the next `count` sizes, which include the bit for the encoding."""
+    short = bytes(cursor.data[cursor.at : min(cursor.at + count, cursor.end)])
+    # Fast path of `varint`; equal by test test_short_and_long_sizes_of_entries_are_equal
+    if len(short) == count and not short.translate(None, _ODD):
+        cursor.at += count
+        return short.translate(_HALVES)
     numbers = []
     for _ in range(count):
         number = cursor.varint("the size of an attribute or type")
@@ -113,6 +125,11 @@ def _sizes(cursor: Cursor, count: int) -> list[int]:
             cursor.refuse(f"an attribute or type has {number >> 1} bytes")
         numbers.append(number)
     return numbers
+
+
+#: The bytes of numbers that take one byte, and the number of each byte.
+_ODD: Final = bytes(range(1, 256, 2))
+_HALVES: Final = bytes(byte >> 1 for byte in range(256))
 
 
 _REQUIRED: Final = (code.STRINGS, code.DIALECTS, code.ATTRIBUTES_AND_TYPES, code.OFFSETS, code.IR)
