@@ -235,6 +235,8 @@ _TYPES: Final[dict[int, Any]] = {
     12: np.uint32,
     13: np.uint64,
     16: np.dtype(ml_dtypes.bfloat16),
+    17: np.dtype(ml_dtypes.float8_e4m3fn),
+    19: np.dtype(ml_dtypes.float8_e5m2),
     21: np.uint8,
     22: np.int8,
 }
@@ -244,7 +246,7 @@ _OTHERS: Final = {
     8: "strings",
     14: "complex64",
     15: "complex128",
-    **{number: f"float8 (type {number})" for number in (17, 18, 19, 20, 24)},
+    **{number: f"float8 (type {number})" for number in (18, 20, 24)},
     23: "float4e2m1",
 }
 #: Field of a TensorProto -> the type of its numbers, if they are not in `raw_data`.
@@ -299,13 +301,13 @@ def _tensor(data: memoryview) -> Array:
 
 
 def _of_numbers(kind: int, whole: list[int], target: np.dtype[Any]) -> Array:
-    """Return elements that are a list of whole numbers: 16-bit floats as their bits, others by value."""
+    """Return elements that are a list of whole numbers: short floats as their bits, others by value."""
     # Negative numbers have 64 bits there, whatever their type.
     given = np.array(whole, np.uint64)
     if kind in (_INT4, _UINT4):
         return _unpacked(kind, given.astype(np.uint8), target)
     if target.kind in "fV":
-        return given.astype(np.uint16).view(target)
+        return given.astype(f"u{target.itemsize}").view(target)
     return given.astype(np.bool_) if target.kind == "b" else given.view(np.int64).astype(target)
 
 
