@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 from frontends.tflite_operators.programs import Program, Value
-from frontends.tflite_operators.values import ACTIVATION, PLAIN, Quantized, Shape
+from frontends.tflite_operators.values import ACTIVATION, PLAIN, Quantized, Result, Shape
 from frontends.tflite_schema import ACTIVATIONS, ELEMENT_TYPES
 
 TEXT: Final = Path(__file__).with_name("tflite_uses.txt")
@@ -221,9 +221,9 @@ class _Model:
         weights = self.weights(x, (outputs, kernel, kernel, x.shape[3]), axis)
         values = [x, weights, self.bias(x, weights, outputs)]
         shape = (x.shape[0], *_sizes(x.shape[1:3], kernel, stride, padding), outputs)
-        steps = {"stride_w": stride, "stride_h": stride, "padding": padding}
+        steps: dict[str, Any] = {"stride_w": stride, "stride_h": stride, "padding": padding}
         code = ACTIVATIONS[activation]
-        gaps = {"dilation_w": 1, "dilation_h": 1}
+        gaps: dict[str, Any] = {"dilation_w": 1, "dilation_h": 1}
         self.push("CONV_2D", values, shape, activation=code, **steps, **gaps)
 
     def conv1d(self, outputs: int, kernel: int, stride: int = 1, activation: str = "none") -> None:
@@ -231,7 +231,13 @@ class _Model:
         weights = self.weights(x, (outputs, 1, kernel, x.shape[3]))
         values = [x, weights, self.bias(x, weights, outputs)]
         shape = (x.shape[0], 1, -(-x.shape[2] // stride), outputs)
-        steps = {"stride_w": stride, "stride_h": 1, "padding": 0, "dilation_w": 1, "dilation_h": 1}
+        steps: dict[str, Any] = {
+            "stride_w": stride,
+            "stride_h": 1,
+            "padding": 0,
+            "dilation_w": 1,
+            "dilation_h": 1,
+        }
         self.push("CONV_2D", values, shape, activation=ACTIVATIONS[activation], **steps)
 
     def depthwise(
@@ -247,9 +253,10 @@ class _Model:
         weights = self.weights(x, (1, kernel, kernel, outputs), -1 if x.dtype == "uint8" else 3)
         values = [x, weights, self.bias(x, weights, outputs)]
         shape = (x.shape[0], *_sizes(x.shape[1:3], kernel, stride, padding), outputs)
-        steps = {"stride_w": stride, "stride_h": stride, "padding": padding}
-        code, gaps = ACTIVATIONS[activation], {"dilation_w": 1, "dilation_h": 1}
-        more = {"activation": code, "depth_multiplier": many}
+        steps: dict[str, Any] = {"stride_w": stride, "stride_h": stride, "padding": padding}
+        code = ACTIVATIONS[activation]
+        gaps: dict[str, Any] = {"dilation_w": 1, "dilation_h": 1}
+        more: dict[str, Any] = {"activation": code, "depth_multiplier": many}
         self.push("DEPTHWISE_CONV_2D", values, shape, **more, **steps, **gaps)
 
     def transpose_conv(self, outputs: int, kernel: int, stride: int) -> None:
@@ -257,7 +264,7 @@ class _Model:
         shape = (x.shape[0], x.shape[1] * stride, x.shape[2] * stride, outputs)
         weights = self.weights(x, (outputs, kernel, kernel, x.shape[3]))
         row = (x.dtype, shape, x.quantized)
-        steps = {"stride_w": stride, "stride_h": stride, "padding": 0}
+        steps: dict[str, Any] = {"stride_w": stride, "stride_h": stride, "padding": 0}
         values = [self.constant(shape), weights, x]
         self.stack += self.program.apply("TRANSPOSE_CONV", values, row, **steps)
 
@@ -266,7 +273,7 @@ class _Model:
         weights = self.weights(x, (outputs, x.shape[-1]))
         values = [x, weights, self.bias(x, weights, outputs)]
         shape = (*x.shape[:-1], outputs) if keep else (x_rows(x), outputs)
-        more = {"activation": ACTIVATIONS[activation], "keep_num_dims": bool(keep)}
+        more: dict[str, Any] = {"activation": ACTIVATIONS[activation], "keep_num_dims": bool(keep)}
         self.push("FULLY_CONNECTED", values, shape, **more)
 
     def matmul(self, adjoint: int = 0) -> None:
@@ -283,7 +290,11 @@ class _Model:
     def pool(self, operator: str, kernel: int, stride: int, padding: int) -> None:
         x = self.pop()
         shape = (x.shape[0], *_sizes(x.shape[1:3], kernel, stride, padding), x.shape[3])
-        sizes = {"filter_height": kernel, "filter_width": kernel, "padding": padding}
+        sizes: dict[str, Any] = {
+            "filter_height": kernel,
+            "filter_width": kernel,
+            "padding": padding,
+        }
         self.push(operator, [x], shape, stride_w=stride, stride_h=stride, **sizes)
 
     def resize(self, mode: str, height: int, width: int, half: int = 0) -> None:
@@ -411,7 +422,7 @@ class _Model:
     def top(self, count: int) -> None:
         x = self.pop()
         shape = (*x.shape[:-1], count)
-        rows = [(x.dtype, shape, x.quantized), ("int32", shape)]
+        rows: list[Result] = [(x.dtype, shape, x.quantized), ("int32", shape)]
         self.stack += self.program.apply("TOPK_V2", [x, self.constant(count)], *rows)
 
     def cumsum(self, axis: int) -> None:
@@ -445,7 +456,7 @@ class _Model:
         values += [None, None]
         values += [self.program.variable("float32", (batch, size)) for _ in range(2)]
         shape = (*x.shape[:-1], size)
-        options = {"activation": ACTIVATIONS["tanh"], "time_major": False}
+        options: dict[str, Any] = {"activation": ACTIVATIONS["tanh"], "time_major": False}
         self.push("UNIDIRECTIONAL_SEQUENCE_LSTM", values, shape, **options)
 
     def rnn(self, size: int) -> None:
@@ -454,7 +465,7 @@ class _Model:
         values = [x, *weights, self.program.random("float32", (size,), (-1, 1))]
         values.append(self.program.variable("float32", (x.shape[0], size)))
         shape = (*x.shape[:-1], size)
-        options = {"activation": ACTIVATIONS["tanh"], "time_major": False}
+        options: dict[str, Any] = {"activation": ACTIVATIONS["tanh"], "time_major": False}
         self.push("UNIDIRECTIONAL_SEQUENCE_RNN", values, shape, **options)
 
 

@@ -196,7 +196,9 @@ def test_an_lstm_that_tflite_does_not_have_is_refused(
         inputs[place] = number
     if "dtype" in change:
         program.tensors[0] = replace(program.tensors[0], dtype=change["dtype"])
-    changed = replace(row, inputs=inputs, options={**row.options, **change.get("options", {})})
+    changed = replace(
+        row, inputs=tuple(inputs), options={**row.options, **change.get("options", {})}
+    )
     inner = change.get("intermediates", row.intermediates)
     program.rows[0] = replace(changed, intermediates=inner)
     with pytest.raises(tc.TosaConvertError, match=reason):
