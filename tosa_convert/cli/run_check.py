@@ -127,7 +127,7 @@ NamedInputs = Iterator[tuple[str, dict[str, Array]]]
 
 
 def run_check(model: str, options: Mapping[str, Any]) -> int:
-    tolerances = tolerances_of(options)
+    """Check a model as the options say; returns the exit code."""
     options, by_default = _with_default_inputs(options)
     program_graph, sets = named_inputs(model, {**options, "edges": False})
     with_edges = {text: has_edge_run(program_graph, options, text) for text in options["against"]}
@@ -136,17 +136,8 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     narrow = graph
     if options["widen"]:
         graph, states = widened(graph), {}
-    reference = options["reference"]
     progress = RunProgress("reference")
-    plan = CheckPlan(
-        tolerances=tolerances,
-        options=RunOptions(
-            timeout=options["timeout"], engine=options["engine"], progress=progress.report
-        ),
-        repeat=options["repeat"],
-        save=Path(options["save"]) if options["save"] else None,
-        reference=None if reference is None else _opener(graph, states, options, reference),
-    )
+    plan = _plan(graph, states, options, progress)
     backends = {
         text if len(options["against"]) > 1 else "": _opener(graph, states, options, text)
         for text in options["against"]
@@ -174,7 +165,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
             if edges is not None:
                 more[label] = {"edges": edges_as_dict(edges)}
             wide = None
-            if found.ok and found.low_precision and not options["widen"] and not reference:
+            if found.ok and found.low_precision and not (options["widen"] or options["reference"]):
                 wide = _run_widened(graph, arrays, options, text or options["against"][0], plan)
             if wide is not None:
                 more.setdefault(label, {})["widened"] = wide.to_dict()
@@ -194,6 +185,22 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
         _note_bisect(program_graph, model, wrong, options)
     codes |= {result.exit_code for result in results.values()}
     return 1 if 1 in codes else max(codes, default=1)
+
+
+def _plan(
+    graph: Graph, states: Mapping[str, Any], options: Mapping[str, Any], progress: RunProgress
+) -> CheckPlan:
+    """Return how each set of inputs is checked."""
+    reference = options["reference"]
+    return CheckPlan(
+        tolerances=tolerances_of(options),
+        options=RunOptions(
+            timeout=options["timeout"], engine=options["engine"], progress=progress.report
+        ),
+        repeat=options["repeat"],
+        save=Path(options["save"]) if options["save"] else None,
+        reference=None if reference is None else _opener(graph, states, options, reference),
+    )
 
 
 def _run_widened(
