@@ -42,7 +42,6 @@ def zero_point_operand(edit: Editor, old: OldOperation, name: str, tensor: Tenso
 
 
 def zero_points(edit: Editor, old: OldOperation, **tensors: Tensor) -> list[str]:
-    """Return zero points by their names, each with the tensor that it belongs to."""
     return [zero_point_operand(edit, old, name, tensor) for name, tensor in tensors.items()]
 
 
@@ -56,7 +55,6 @@ def _accumulator(old: OldOperation, default: str | None) -> DType:
 
 
 def _convolution(edit: Editor, old: OldOperation) -> tuple[list[str], DType]:
-    """Return the operands of a convolution, and its accumulator."""
     image, weight = edit.operand(old, 0), edit.operand(old, 1)
     accumulator = _accumulator(old, _own_accumulator(image.dtype))
     points = zero_points(edit, old, input_zp=image, weight_zp=weight)

@@ -109,8 +109,8 @@ def common_shape(one: Shape, other: Shape) -> Shape:
 # -- conditions that many operators have ---------------------------------------------------------
 
 
-def rank(name: str, *ranks: int) -> Check:
-    """Require the tensor operand to have one of these ranks."""
+def rank(name: str, *ranks: int, hint: str = "") -> Check:
+    """Require the tensor operand to have one of these ranks. hint: what to do about another one."""
     expected = " or ".join(map(str, ranks))
 
     def check(view: OperatorView) -> Iterator[Violation]:
@@ -120,6 +120,7 @@ def rank(name: str, *ranks: int) -> Check:
                     f"{dashed(name)}-rank",
                     f"{name} is {tensor}, of rank {tensor.rank}",
                     f"rank {expected}",
+                    hint,
                 )
 
     check.__doc__ = f"Check that {name} has rank {expected}."

@@ -78,7 +78,6 @@ def _broadcast_size(sizes: tuple[int, ...]) -> int:
 
 
 def broadcast_operands(view: OperatorView) -> list[TensorType]:
-    """Return the operands that are broadcast together."""
     return [
         value for value in view.inputs[: view.spec.elementwise] if isinstance(value, TensorType)
     ]

@@ -248,7 +248,6 @@ class ResizeAxis(NamedTuple):
         return cls(numerator, denominator, offset, border)
 
     def is_allowed(self) -> bool:
-        """Return whether TOSA allows the numbers."""
         most = RATIO * self.numerator
         return (
             self.numerator <= LARGEST_NUMERATOR
