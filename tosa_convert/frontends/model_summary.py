@@ -18,7 +18,7 @@ from tosa_convert.frontends.protobuf import text as _text
 from tosa_convert.frontends.table import is_file, model_kinds, recognize, refuse_func
 from tosa_convert.frontends.tflite.read import operator_name, read_tflite
 from tosa_convert.frontends.tflite.unlowered import known_unlowered
-from tosa_convert.frontends.torch.header import read_pt2
+from tosa_convert.frontends.torch.header import NEVER_LOWERED, read_pt2
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import LimitsLike, limits_of
 
@@ -247,7 +247,9 @@ def _module(data: memoryview, frontend: str, where: str, func: str) -> Header:
         text = bytes(data).decode()
     except UnicodeDecodeError:
         raise not_described(where, frontend) from None
-    return read_module_header(text, func, where)
+    header = read_module_header(text, func, where)
+    of_torch = [name for name in header.operators if NEVER_LOWERED.match(f"{name}.")]
+    return header._replace(not_lowered=[*header.not_lowered, *of_torch])
 
 
 def _onnx_value(value: OnnxValue) -> ModelValue:

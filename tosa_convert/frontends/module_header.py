@@ -9,7 +9,6 @@ from typing import Any, Final
 from tosa_convert.errors import fail
 from tosa_convert.frontends.header import Header, ModelValue
 from tosa_convert.frontends.process.request import Request
-from tosa_convert.frontends.torch.header import NEVER_LOWERED as OF_TORCH
 from tosa_convert.graph.derived import unused_name
 
 # -- functions of MLIR modules that are models: which is lowered, and the names of its values ------
@@ -164,7 +163,7 @@ def read_module_header(text: str, func: str, where: str) -> Header:
         found,
         [_value(kind.strip(), name) for name, _, kind in inputs],
         map(_value, results, outputs),
-        [name for name in found if name in NEVER_LOWERED or OF_TORCH.match(f"{name}.")],
+        [name for name in found if name in NEVER_LOWERED],
     )
 
 
