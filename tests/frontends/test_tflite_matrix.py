@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from frontends.recorded_tflite import check, expected
-from frontends.tflite_models import OperatorRow
+from frontends.tflite_models import OperatorRow, Subgraph, TensorRow
 from frontends.tflite_operators.control import branches, loops, states
 from frontends.tflite_operators.programs import Program, Value
 from frontends.tflite_operators.values import PLAIN, Array, Quantized, Shape
@@ -575,10 +575,6 @@ def refused() -> Iterator[tuple[str, Program]]:
         dtype = "bool" if operator == "LESS" else "int16"
         add(program, operator, values, dtype, quantized=scale, **options)
         yield operator, program
-    program = Program("ADD", "powers")
-    values = [given(program, x, Quantized((2.0**-10,))) for _ in range(2)]
-    add(program, "ADD", values, quantized=Quantized((2.0**-12,)))
-    yield "ADD", program
     program = Program("ADD", "tanh")
     add(program, "ADD", [numbers("float32")] * 2, activation=4)
     yield "ADD", program
@@ -610,6 +606,7 @@ _WINDOW: Final[dict[str, Any]] = {
     "stride_h": 1,
     "stride_w": 1,
 }
+_STRIDES: Final[dict[str, Any]] = {"stride_h": 1, "stride_w": 1}
 #: An operator; the type, the shape and the scale of each operand that is computed, and the constants
 #: among them; its options, and the type, the shape and the quantisation of its result if they are not
 #: those of its first operand; and what is said.
@@ -671,6 +668,12 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ("FAKE_QUANT", ((_F, (3,)),), {"min": 1.0, "max": 1.0, "num_bits": 8}, _OTHER),
     ("FAKE_QUANT", ((_F, (3,)),), {"num_bits": 8, "narrow_range": True}, "the narrow range"),
     ("ADD", ((_I, (3,), 0.1), (_I, (3,), 0.1)), {}, "no kernel of quantised int32"),
+    (
+        "ADD",
+        ((_S, (3,), 2.0**-10), (_S, (3,), 2.0**-10)),
+        {"result": (_S, (3,), Quantized((2.0**-12,)))},
+        "one operand with the scale of the result",
+    ),
     ("LESS", ((_B, (3,), 1.0), (_B, (3,), 0.5)), {"result": ("bool", (3,))}, "scales below 1"),
     ("PRELU", ((_S, (3,)), (_S, (3,))), {}, "no kernel of quantised int16"),
     ("SQRT", ((_S, (3,)),), {}, "no kernel of quantised int16"),
@@ -699,6 +702,31 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ("CONV_2D", ((_F, (1, 4, 4, 3)), (_F, (1, 1, 1, 2))), {"stride_h": 1, "stride_w": 1}, _OTHER),
     ("CONV_2D", ((_B, (1, 4, 4, 2)), (_F, (1, 1, 1, 2))), {"stride_h": 1, "stride_w": 1}, _OTHER),
     ("CONV_3D", ((_B, (1, 4, 4, 4, 1)), (_B, (1, 1, 1, 1, 1))), {}, "no kernel of int8"),
+    ("CONV_2D", ((_B, (1, 4, 4, 2)), (_B, (1, 1, 1, 2), 0)), _STRIDES, _OTHER),
+    ("CONV_2D", ((_B, (1, 4, 4, 2)), (_B, (1, 1, 1, 2)), (_F, (1,))), _STRIDES, _OTHER),
+    ("CONV_2D", ((_S, (1, 4, 4, 4)), (_B, (2, 1, 1, 2))), _STRIDES, "does not join sums of INT48"),
+    ("DEPTHWISE_CONV_2D", ((_F, (1, 4, 4, 3)), (_F, (1, 1, 1, 4))), _STRIDES, _OTHER),
+    (
+        "TRANSPOSE_CONV",
+        ([1, 4, 4, 2], (_B, (2, 1, 1, 3)), (_S, (1, 4, 4, 3)), (_I, (2,))),
+        _STRIDES | {"padding": 1, "result": (_S, (1, 4, 4, 2))},
+        "its bias is computed",
+    ),
+    (
+        "TRANSPOSE_CONV",
+        ([1, 2, 2, 2], (_F, (2, 1, 1, 3)), (_F, (1, 4, 4, 3))),
+        _STRIDES | {"padding": 1, "result": (_F, (1, 2, 2, 2))},
+        "its result is smaller than its windows reach",
+    ),
+    (
+        "FULLY_CONNECTED",
+        ((_B, (3, 4)), (_B, (2, 4))),
+        {"result": (_I, (3, 2), Quantized((0.1,)))},
+        "no kernel with results of int32",
+    ),
+    ("UNSORTED_SEGMENT_SUM", ((_F, (4096,)), (_I, (4096,)), [4096]), {}, "too many to compare"),
+    ("ABS", (("uint8", (3,)),), {}, "no kernel of quantised uint8"),
+    ("SOFTMAX", ((_B, (3,), 1e-12),), {"beta": 1.0}, _OTHER),
     ("FULLY_CONNECTED", ((_F, (3, 4)), (_F, (2, 5))), {}, _OTHER),
     ("FULLY_CONNECTED", ((_B, (3, 4), 0), (_B, (2, 4))), {}, _OTHER),
     ("BATCH_MATMUL", ((_B, (3, 4)), (_S, (4, 3))), {}, _OTHER),
@@ -723,18 +751,59 @@ def test_what_an_operator_cannot_be_is_said(number: int, tmp_path: Path) -> None
     count, result = options.get("count", 1), options.get("result", values[0][1:])
     fields = {name: value for name, value in options.items() if name not in ("count", "result")}
     program.returns(program.apply(operator, values, *[result] * count, **fields))
-    path = tmp_path / "m.tflite"
-    path.write_bytes(program.data())
-    try:
-        problems = lower(Request(frontend="tflite", source=str(path)), tmp_path).not_lowered
-        said = "; ".join(f"{one.operator}: {one.reason}" for one in problems)
-    except tc.TosaConvertError as error:
-        said = str(error)
+    said = refusal(program, tmp_path)
     assert operator in said
     assert words in said
 
 
-@pytest.mark.parametrize("number", range(11))
+def refusal(program: Program, folder: Path) -> str:
+    """Return why a program is not lowered."""
+    path = folder / "m.tflite"
+    path.write_bytes(program.data())
+    try:
+        problems = lower(Request(frontend="tflite", source=str(path)), folder).not_lowered
+        return "; ".join(f"{one.operator}: {one.reason}" for one in problems)
+    except tc.TosaConvertError as error:
+        return str(error)
+
+
+_X: Final = [TensorRow("a", _F, (2, 3)), TensorRow("b", _F, (2, 3)), TensorRow("f", "bool", ())]
+_KNOWN: Final = [*_X[:2], TensorRow("f", "bool", (), np.array(True))]
+_AGAIN: Final = {"then_subgraph_index": 1, "else_subgraph_index": 2}
+#: A branch of IF, and what is said of it.
+_BRANCHES: Final[tuple[tuple[Subgraph, str], ...]] = (
+    (Subgraph(_X, [OperatorRow("ABS", (0,), (1,))], [0, 0], [1]), "IF of bool, float32 " + _OTHER),
+    (Subgraph(_X, [OperatorRow("ABS", (0,), (1,))], [0], [1, 1]), "IF of bool, float32 " + _OTHER),
+    (Subgraph(_X, [OperatorRow("EQUAL", (0, 0), (2,))], [0], [2]), "IF of bool, float32 " + _OTHER),
+    (Subgraph(_X, [OperatorRow("WHERE", (0,), (1,))], [0], [1]), "WHERE: "),
+    (Subgraph(_KNOWN, [OperatorRow("IF", (2, 0), (1,), _AGAIN)], [0], [1]), "call one another"),
+)
+
+
+@pytest.mark.parametrize("number", range(len(_BRANCHES)))
+def test_what_a_branch_cannot_be_is_said(number: int, tmp_path: Path) -> None:
+    program = next(branches())
+    branch, words = _BRANCHES[number]
+    program.others = [branch, program.others[1]]
+    assert words in refusal(program, tmp_path)
+
+
+def test_what_a_loop_and_a_condition_cannot_be_is_said(tmp_path: Path) -> None:
+    program = next(branches())
+    program.tensors[0] = replace(program.tensors[0], shape=(2,))
+    assert "IF of bool, float32 " + _OTHER in refusal(program, tmp_path)
+    program = next(loops())
+    condition, body = program.others
+    program.others[0] = replace(condition, outputs=[0])
+    assert "WHILE of int32, float32 " + _OTHER in refusal(program, tmp_path)
+    rows = [*body.tensors, TensorRow("wide", _F, (2, 6))]
+    joined = OperatorRow("CONCATENATION", (1, 1), (6,), {"axis": 1})
+    changed = replace(body, tensors=rows, operators=[body.operators[0], joined], outputs=[3, 6])
+    program.others = [condition, changed]
+    assert "another shape after a round" in refusal(program, tmp_path)
+
+
+@pytest.mark.parametrize("number", range(10))
 def test_what_is_not_right_is_refused_by_name(number: int, tmp_path: Path) -> None:
     operator, program = next(itertools.islice(refused(), number, None))
     path = tmp_path / "m.tflite"

@@ -62,7 +62,14 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     },
     "rules": ("tests/rules", "-k", "not reference_model"),
     "golden": tuple(f"tests/golden/test_{name}.py" for name in (*_ACCURACY, *_GOLDEN)),
-    "tflite": (*_TFLITE, "tests/frontends/test_damaged_models.py", "tests/unit/frontends"),
+    "tflite": (
+        *_TFLITE,
+        *(
+            f"tests/frontends/test_{name}.py"
+            for name in ("damaged_models", "partial", "show_models")
+        ),
+        "tests/unit/frontends",
+    ),
 }
 #: Seconds of a processor that the tests of one mutant may take where no mutant is; others are left out.
 BUDGET: Final = 60.0

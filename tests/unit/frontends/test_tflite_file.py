@@ -74,27 +74,19 @@ def test_facts_of_tensors_and_operators() -> None:
     ]
     operator = OperatorRow("ADD", (0, -1, 1, 3, 4), (6,), {}, 1, (5, 2))
     file = read_tflite(model(rows, [operator], [0], [6]))
-    x, w, axes, none, s, long, _ = file.tensors
+    x, w, _, none, s, _, _ = file.tensors
     assert (x.shape, x.scale, x.zero_point, x.scales) == ((-1, 3), 0.5, 3, (0.5,))
     assert (w.scale, w.zero_point, w.scales) == (0.0, 0, (0.5, 0.25))
-    assert [one.integers() for one in (axes, none, long, x)] == [[1, -2], [], [], []]
     assert [one.is_state for one in file.tensors] == [one is s for one in file.tensors]
-    assert [one.is_empty_constant for one in file.tensors] == [one is none for one in file.tensors]
     (row,) = file.operators
     assert (row.index, row.outputs, row.intermediates, row.custom) == (0, [6], (5, 2), "")
     assert file.operands(row) == [x, w, none, s]
-    assert file.operands(row, 4) == [x, w, none, s]
-    with pytest.raises(ValueError, match="found 4 operands, expected 3"):
-        file.operands(row, 3)
-    assert file.takes(row) == {0: 0, 2: 1}
     assert (file.subgraph, file.name, file.other_signatures) == (0, "main", [])
     assert file.operator_making() == {"y": 0}
     assert file.kinds() == {"y": "ADD"}
     assert [file.output_name(one) for one in (6, 0)] == ["y", "x"]
     assert Operator(0, 0, [], []).option(3, "b", 7) == 7
     assert row.option(3, "b", 7) == 7
-    axes.data = axes.data[:7]
-    assert axes.integers() == []
 
 
 @pytest.mark.parametrize("number", [-1, 1])
