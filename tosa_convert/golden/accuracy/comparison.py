@@ -618,7 +618,7 @@ class _Totals:
             self.margin = max(self.margin or 0.0, together)
             self.ok = self.ok and together <= 1.0
             fraction, text = self.network.leaning()
-            self.leaning = text if fraction > 1.0 else ""
+            self.leaning = text if fraction > 1.0 and not self.failing else ""
 
     def _add_needed(self, one: Array, other: Array, difference: Array, size: Array) -> None:
         """Raise the tolerances that would have been enough."""
