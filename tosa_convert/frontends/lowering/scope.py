@@ -112,6 +112,8 @@ def neutral(word: str, dtype: Any) -> float:
         return 1 if word == "mul" else 0
     if is_float(dtype):
         return -np.inf if word == "max" else np.inf
+    if dtype == BOOL:
+        return word == "min"
     limits = np.iinfo(dtype)
     return limits.min if word == "max" else limits.max
 

@@ -22,6 +22,7 @@ from tosa_convert.frontends.torch.export import (
     symbols_of,
     with_sizes,
 )
+from tosa_convert.frontends.torch.facts import drop_checks
 from tosa_convert.frontends.torch.refusals import (
     NO_TENSOR,
     absent_types,
@@ -176,6 +177,7 @@ def _decomposed(program: Any) -> tuple[Any, Signature, dict[Unlowered, int]]:
             decomposed = program.run_decompositions(decompositions())
         except UnsupportedOperatorException as error:
             raise NotLoweredError(not_traced(program, str(error.func))) from None
+    drop_checks(decomposed)
     wrong = {
         **objects(decomposed),
         **dropouts,
