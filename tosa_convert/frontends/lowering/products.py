@@ -43,8 +43,8 @@ Pair = tuple[Sequence[int], Sequence[int]]
 def dot_general(s: Scope, a: Array, b: Array, numbers: tuple[Pair, Pair], dtype: Any) -> Array:
     """Multiply arrays. numbers: the dimensions that are summed, and those of the batch."""
     if {a.dtype, b.dtype, np.dtype(dtype)} == {BOOL}:
-        counts = [s.cast(one, np.dtype(np.int8)) for one in (a, b)]
-        return s.greater(dot_general(s, *counts, numbers, INT32), 0)
+        left, right = (s.cast(one, np.int8) for one in (a, b))
+        return s.greater(dot_general(s, left, right, numbers, INT32), 0)
     (contracted_a, contracted_b), (batch_a, batch_b) = numbers
     free_a = [k for k in range(a.rank) if k not in (*contracted_a, *batch_a)]
     free_b = [k for k in range(b.rank) if k not in (*contracted_b, *batch_b)]

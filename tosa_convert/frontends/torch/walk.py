@@ -80,7 +80,11 @@ class Walk:
             if is_complex(found.dtype):
                 self.problems[Unlowered(f"output {spec.arg.name}", "", COMPLEX)] += 1
                 continue
-            results.append(scope.whole(found))
+            try:
+                results.append(scope.whole(found))
+            except NotLowered as problem:
+                row = Unlowered(f"output {spec.arg.name}", "", problem.reason, problem.advice)
+                self.problems[row] += 1
         return self._finished(builder, results)
 
     def _finished(self, builder: Builder, results: list[Value]) -> Graph:
