@@ -31,10 +31,14 @@ STUB_COMMAND: Final = "schema/generate_stubs.py"
 _HEAD: Final = '''"""Signatures of the builder's functions; schema/generate_stubs.py writes this file."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from tosa_convert.builder.block_builder import BlockBuilder
 from tosa_convert.builder.values import DTypeLike, Operand, Sizes, Value
 from tosa_convert.graph.dtypes import {enums}
+
+_DTypes: TypeAlias = DTypeLike | Sequence[DTypeLike] | None
+_Names: TypeAlias = str | Sequence[str]
 
 class Operators(BlockBuilder):
     """A function for each operator.
@@ -44,6 +48,8 @@ class Operators(BlockBuilder):
     """
 
 '''
+#: Columns of a line, as in pyproject.toml.
+_WIDTH: Final = 100
 _ATTRIBUTE_TYPES: Final = {
     "i32": "int",
     "i32s": "Sequence[int]",
@@ -87,9 +93,17 @@ def _arguments(spec: OperatorSpec, type_: Callable[[OperatorSpec, Parameter], st
     return words
 
 
-def _definition(spec: OperatorSpec, words: Sequence[str], result: str, indent: str) -> str:
-    arguments = "".join(f"{indent}    {word},\n" for word in words)
-    return f"{indent}def {spec.name.lower()}(\n{arguments}{indent}) -> {result}:"
+def _definition(
+    spec: OperatorSpec, words: Sequence[str], result: str, indent: str, body: str = ""
+) -> str:
+    """Return a signature in the form of `ruff format`, on as few lines as it fits."""
+    start, end = f"{indent}def {spec.name.lower()}(", f") -> {result}:{body}"
+    lines = f"{start}{', '.join(words)}{end}", f"{indent}    {', '.join(words)}"
+    if len(lines[0]) <= _WIDTH:
+        return lines[0]
+    if len(lines[1]) > _WIDTH:
+        lines = "", ",\n".join(f"{indent}    {word}" for word in words) + ","
+    return f"{start}\n{lines[1]}\n{indent}{end}"
 
 
 def _docstring(spec: OperatorSpec, first: Sequence[str], indent: str) -> str:
@@ -146,21 +160,23 @@ def _library_function(spec: OperatorSpec) -> str:
             if parameter.name == "scaled":
                 return f"Literal[{kind == 'Scaled'}]"
             text = _type(spec, parameter).replace("Sizes", "Sequence[int] | Array")
-            if count == 1:
-                text = text.replace("DTypeLike | Sequence[DTypeLike]", "DTypeLike")
+            several = "DTypeLike | None" if count == 1 else "DTypeLike | Sequence[DTypeLike] | None"
+            text = text.replace("_DTypes", several)
             return text.replace("Operand", operand if parameter.name in blocks else "Data")
 
         words = [word.replace("dtype:", "out_type:") for word in _arguments(spec, type_)]
         words = [word for word in words if not word.startswith("name:")]
         words = [word.replace("[True] = ...", "[True]") for word in words]
-        return _definition(spec, words[:-1] if words[-1:] == ["*"] else words, kind, "")
+        body = " ..." if kind == "Scaled" else ""
+        return _definition(spec, words[:-1] if words[-1:] == ["*"] else words, kind, "", body)
 
     if not any(isinstance(one, tuple) for row in type_rows(spec) for one in row.results):
         return signature(result, "Data | Scaled") + doc
     of_blocks = signature("Scaled", "Data | Scaled" if spec.name == "CAST" else "Scaled")
     if spec.name != "CAST":  # Scaled is a tuple, so a sequence too
-        of_blocks = of_blocks.replace("(\n", "(  # type: ignore[overload-overlap]\n", 1)
-    return f"@overload\n{of_blocks} ...\n@overload\n{signature(result, 'Data | Scaled')}{doc}"
+        first, *others = of_blocks.split("\n")
+        of_blocks = "\n".join([f"{first}  # type: ignore[overload-overlap]", *others])
+    return f"@overload\n{of_blocks}\n@overload\n{signature(result, 'Data | Scaled')}{doc}"
 
 
 def _wrapped(line: str, indent: str) -> str:
@@ -168,7 +184,7 @@ def _wrapped(line: str, indent: str) -> str:
     start = indent + " " * (len(line) - len(line.lstrip()))
     rows = textwrap.wrap(
         line.strip(),
-        100,
+        _WIDTH,
         initial_indent=start,
         subsequent_indent=f"{start}  ",
         break_on_hyphens=False,
@@ -178,9 +194,9 @@ def _wrapped(line: str, indent: str) -> str:
 
 def _type(spec: OperatorSpec, parameter: Parameter) -> str:
     if parameter.name == "dtype":
-        return "DTypeLike | Sequence[DTypeLike] | None"
+        return "_DTypes"
     if parameter.name == "name":
-        return "str | Sequence[str]"
+        return "_Names"
     if parameter.name == "scaled":
         return "bool"
     rows: dict[str, OperandSpec | AttributeSpec] = {row.name: row for row in spec.attributes}

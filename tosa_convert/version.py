@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 __version__: Final = "0.1.0"
 #: The month of the newest draft of TOSA 1.1 that is known here.
 DRAFT: Final = "2026-09"
+#: What every report in JSON begins with.
+STAMP: Final = {"tool": f"tosa-convert {__version__}", "draft": DRAFT}
 _MONTHS: Final = (
     "January February March April May June July August September October November December"
 )

@@ -151,7 +151,6 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         "lowers functions and modules of this process, which are no files",
     ),
     "frontends.extension": ({"formats.write"}, "writes the program for the parent process"),
-    "frontends.recipes": ({"builder"}, "writes with a builder that a frontend hands over"),
     "golden.backends.tflite_model": (
         {"frontends", "frontends.tflite.read"},
         "pairs the tensors of a TFLite file with those of a program",
@@ -232,7 +231,7 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     "frontends.onnx.convert": ({"google"}, "ONNX brings protobuf, whose errors it raises"),
     **{
         f"frontends.onnx.rules.{name}": ({"ml_dtypes"}, "numpy has the short types from there")
-        for name in ("casts", "elementwise", "few_bits")
+        for name in ("casts", "elementwise")
     },
     "frontends.keras.convert": ({"google"}, "TensorFlow brings protobuf, whose errors it raises"),
 }

@@ -13,22 +13,22 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 102270,
+    "tests": 104570,
     "tosa_convert": 2150,
-    "tosa_convert/builder": 2730,
+    "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6130,
-    "tosa_convert/consumers": 1160,
-    "tosa_convert/eras": 2360,
-    "tosa_convert/formats": 22640,
-    "tosa_convert/frontends": 33170,
+    "tosa_convert/consumers": 1170,
+    "tosa_convert/eras": 2330,
+    "tosa_convert/formats": 22470,
+    "tosa_convert/frontends": 31470,
     "tosa_convert/golden": 14850,
-    "tosa_convert/graph": 4550,
+    "tosa_convert/graph": 4560,
     "tosa_convert/io": 2290,
     "tosa_convert/process": 1030,
     "tosa_convert/qualify": 11110,
-    "tosa_convert/reference": 3770,
-    "tosa_convert/rewrites": 4440,
-    "tosa_convert/rules": 5840,
+    "tosa_convert/reference": 3760,
+    "tosa_convert/rewrites": 4430,
+    "tosa_convert/rules": 5800,
     "tosa_convert/views": 5040,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.

@@ -16,6 +16,7 @@ INDEX: Final = "int32"
 WIDE: Final = ()
 #: XLA takes subnormal numbers of FP32 and BF16 for 0.
 FLUSHES: Final = True
+REFUSALS: Final = (tc.TosaConvertError,)
 _REAL: Final = ("float32", "float16", "bfloat16")
 _SIGNED: Final = ("int8", "int16", "int32")
 _INTEGERS: Final = (*_SIGNED, "uint8", "uint16", "uint32")

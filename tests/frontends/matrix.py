@@ -20,7 +20,6 @@ import ml_dtypes
 import numpy as np
 
 import tosa_convert as tc
-from tosa_convert.frontends.torch.unlowered_report import NotLoweredError
 from tosa_convert.golden.models.compare_model import as_slot
 
 FLOATS: Final = ("float32", "float16", "bfloat16", "float64")
@@ -314,7 +313,7 @@ def _results(module: Any, group: Sequence[Case], path: Path) -> str | list[Any]:
     operands = [case.operands for case in group]
     try:
         graph = module.lowered([case.expression for case in group], operands, narrow, path)
-    except (NotLoweredError, tc.TosaConvertError) as error:
+    except module.REFUSALS as error:
         return f"refused: {' '.join(str(error).split())}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"

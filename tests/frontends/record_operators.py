@@ -1,8 +1,8 @@
 """Record what became of the programs of operators: `python record_operators.py REPORT.json ...`.
 
 Each report is one that `suite --frontends ... --json-report REPORT.json` wrote; of several, later ones
-count. Writes operator_results.json, of which docs/model-suites.md shows tables: run
-`python tests/docs/regenerate.py`.
+count, and frontends without a report stay as they are. Writes operator_results.json, of which
+docs/model-suites.md shows tables: run `python tests/docs/regenerate.py`.
 """
 
 from __future__ import annotations
@@ -39,5 +39,6 @@ def _names_an_operator(message: str) -> bool:
 
 if __name__ == "__main__":
     texts = [Path(name).read_text(encoding="utf-8") for name in sys.argv[1:]]
-    found = recorded([json.loads(text) for text in texts])
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    found |= recorded([json.loads(text) for text in texts])
     RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8", newline="\n")

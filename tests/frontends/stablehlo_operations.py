@@ -644,18 +644,15 @@ LIMITS: Final[Mapping[str, str]] = {
     ),
     "convolution": "floating point, and integers of 8 bits",
     "fft": "of lengths up to 2048",
-    "divide": (
-        "not of ui64, and of ui32 only by a power of 2; a subnormal divisor may count as 0, and its "
-        "quotient be an infinity"
-    ),
+    "divide": "a subnormal divisor may count as 0, and its quotient be an infinity",
     "popcnt": "integers of at most 32 bits",
     "power": (
         "of integers, only with a constant exponent in one element; the sign of a zero has no effect"
     ),
     "reduce_precision": "to the bits of BF16 or FP16",
     "remainder": (
-        "not of ui64, and of ui32 only by a power of 2; of floating point as if the last bit of the "
-        "dividend were not sure, so with no digit for quotients of 2<sup>24</sup>"
+        "of floating point as if the last bit of the dividend were not sure, so with no digit for "
+        "quotients of 2<sup>24</sup>"
     ),
     "triangular_solve": "matrices of at most 64 rows",
     "scatter": "one array, and a region that is a sum, a product, an extreme or the update",

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from tosa_convert.frontends.unlowered import advice
+from tosa_convert.frontends.unlowered import advice, grouped, unlowered
 
 
 def test_what_is_known_of_one_operator_comes_first() -> None:
-    module: Any = importlib.import_module("tosa_convert.frontends.torch.unlowered_report")
-    rows = {module.Unlowered("aten.sort", "", "why"): 2}
-    rows[module.Unlowered("aten.relu", "", "", "export older")] = 1
-    first, second = module.report(rows)
+    rows = [unlowered("aten.sort", "", "why") for _ in range(2)]
+    rows.append(unlowered("aten.relu", "", "", "export older"))
+    first, second = grouped(rows, "torch")
     assert (first.operator, first.count, first.reason) == ("aten.sort", 2, "why")
     assert first.hint == advice("torch", "aten.sort")
     assert second.hint == "export older"
@@ -24,10 +23,10 @@ def test_equal_refusals_of_onnx_are_one_row_with_the_first_place() -> None:
     pytest.importorskip("onnx", reason="onnx is not installed")
     convert: Any = importlib.import_module("tosa_convert.frontends.onnx.convert")
     problems = [
-        convert.Problem("onnx.Unique", "a", ""),
-        convert.Problem("onnx.Cast", "b", "TOSA does not have the element type float64", "cast"),
-        convert.Problem("onnx.Unique", "c", ""),
-        convert.Problem("onnx.Unique", "d", "it cannot be cut out: why", "do not"),
+        unlowered("onnx.Unique", "a", ""),
+        unlowered("onnx.Cast", "b", "TOSA does not have the element type float64", "cast"),
+        unlowered("onnx.Unique", "c", ""),
+        unlowered("onnx.Unique", "d", "it cannot be cut out: why", "do not"),
     ]
     rows = convert.report(problems)
     assert [(row.operator, row.where, row.count) for row in rows] == [

@@ -1,6 +1,7 @@
 """First uses of frameworks: each program lowers, and numpy computes what the framework does.
 
-A new use is one row of `torch_uses.py`, `jax_uses.py` or `onnx_uses.txt` in tests/first_uses.
+A new use is one row of `torch_uses.py`, `jax_uses.py` or `onnx_uses.txt` in tests/first_uses. Those of
+TFLite, `tflite_uses.txt`, are judged in test_tflite_operators.py.
 """
 
 from __future__ import annotations

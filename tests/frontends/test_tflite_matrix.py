@@ -15,13 +15,15 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from frontends.recorded_tflite import check, expected
-from frontends.tflite_models import OperatorRow
-from frontends.tflite_operators.control import loops
+from frontends.tflite_models import OperatorRow, Subgraph, TensorRow
+from frontends.tflite_operators.control import branches, loops, states
 from frontends.tflite_operators.programs import Program, Value
 from frontends.tflite_operators.values import PLAIN, Array, Quantized, Shape
 from frontends.tflite_schema import ELEMENT_TYPES
 
 import tosa_convert as tc
+from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.tflite.convert import lower
 from tosa_convert.io.options import ReadOptions
 
 _INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
@@ -349,6 +351,131 @@ _SLICES: Final[tuple[tuple[Any, Any, Any, Shape, tuple[int, int, int]], ...]] = 
 )
 
 
+#: First, last and step; the shape of the result; the places of `...`, of new axes and of those that go.
+_ELLIPSES: Final[tuple[tuple[tuple[Any, Any, Any], Shape, dict[str, Any]], ...]] = (
+    (
+        ([9, 1, 9], [9, 4, 9], [1, 2, 1]),
+        (2, 12, 2, 1),
+        {"ellipsis_mask": 1, "new_axis_mask": 4},
+    ),
+    (([1, 9, 1], [2, 9, 4], [1, 1, 1]), (12, 3), {"ellipsis_mask": 2, "shrink_axis_mask": 1}),
+    (([1], [2], [1]), (1, 12, 5), {}),
+)
+
+
+#: The axis and the batches of GATHER, and the shape of its result.
+_GATHERED: Final[tuple[tuple[int, int, Shape], ...]] = (
+    (2, 1, (2, 3, 2, 5)),
+    (3, 1, (2, 3, 4, 2)),
+    (2, 0, (2, 3, 2, 2, 5)),
+    (-1, -1, (2, 3, 4, 2)),
+    (1, 1, (2, 2, 4, 5)),
+)
+
+
+def placed() -> Program:
+    """Elements at computed places, in shapes that are filled in."""
+    program = Program("placed", "ends")
+    x = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+    places = np.array([[3, 0], [1, 2]], np.int32)
+    for axis, batches, shape in _GATHERED:
+        for index in (places % 3, program.constant(places % 3, "int32")):
+            add(program, "GATHER", [x, index], "", shape, axis=axis, batch_dims=batches)
+    wide = x.reshape(2, 2, 3, 10)
+    index = np.array([[[2], [0]], [[1], [1]]], np.int32)
+    add(program, "GATHER", [wide, index], "", (2, 2, 3, 1), axis=3, batch_dims=2)
+    rows = x.reshape(2, 12, 5)
+    sizes = program.constant([4, -1, 6], "int32")
+    add(program, "RESHAPE", [x, sizes], "", (4, 5, 6))
+    add(program, "RESHAPE", [x], "", (6, 20), new_shape=[6, -1])
+    begin, size = np.array([1, 0, 2], np.int32), program.constant([1, 7, 3], "int32")
+    add(program, "SLICE", [rows, begin, size], "", (1, 7, 3))
+    first, size = program.constant([0, 3, 0], "int32"), program.constant([2, -1, 4], "int32")
+    add(program, "SLICE", [rows, first, size], "", (2, 9, 4))
+    value = given(program, rows)
+    for rows_of, shape, masks in _ELLIPSES:
+        bounds = [program.constant(row, "int32") for row in rows_of]
+        add(program, "STRIDED_SLICE", [value, *bounds], "", shape, **masks)
+    tiled = [program.constant(x[0, 0, 0], "float32"), program.constant([3], "int32")]
+    add(program, "TILE", tiled, "", (15,))
+    for segments in ([0, 0, 1], [0, 1, 2]):
+        numbers_of = program.constant(segments, "int32")
+        add(program, "SEGMENT_SUM", [x[0, :, 0], numbers_of], "", (segments[-1] + 1, 5))
+    return program
+
+
+def rarely_scaled() -> Program:
+    """Kernels of quantised numbers that few models have."""
+    program = Program("rarely scaled", "ends")
+    x, y = pairs(*(np.arange(-128, 128, step).astype(np.int8) for step in (5, 7)))
+    for scales, zeros in (
+        ((0.05, 0.1, 0.03), (3, -7, 5)),
+        ((0.9, 0.01, 1.7), (-128, 0, 0)),
+        ((0.01, 0.3, 0.002), (0, 127, -3)),
+    ):
+        left, right, result = (
+            Quantized((one,), zero) for one, zero in zip(scales, zeros, strict=True)
+        )
+        # TFLite does not define the division by 0, nor of small numbers at large quotients of scales.
+        dividends = np.where(np.abs(x - np.int16(left.zero)) < 4, np.int8(100), x)
+        divisors = np.where(y == right.zero, y - 1, y)
+        values = [given(program, dividends, left), given(program, divisors, right)]
+        for code in (0, 3):
+            add(program, "DIV", values, quantized=result, activation=code)
+    for scale, zero, root in ((0.05, -128, 0.02), (0.3, 0, 0.05), (2.0, -20, 0.11)):
+        # TFLite refuses negative numbers when it runs.
+        value = given(program, np.arange(zero, 128).astype(np.int8), Quantized((scale,), zero))
+        add(program, "SQRT", [value], quantized=Quantized((root,), -100))
+    x, y = pairs(*(np.array([-32768, -777, -3, -1, 0, 1, 2, 6, 32767], np.int16),) * 2)
+    for powers, to in (((-10, -12), -10), ((-3, 0), 0), ((-11, -11), -11), ((2, -1), 2)):
+        values = [
+            given(program, one, Quantized((2.0**power,)))
+            for one, power in zip((x, y), powers, strict=True)
+        ]
+        for operator, code in itertools.product(("ADD", "SUB"), (0, 1)):
+            add(program, operator, values, quantized=Quantized((2.0**to,)), activation=code)
+    for operator in ("LESS", "GREATER_EQUAL"):
+        values = [given(program, one, Quantized((0.01,))) for one in (x, y)]
+        add(program, operator, values, "bool")
+    weights = program.random("int8", (3, 4), quantized=Quantized((0.1, 0.03, 0.7)))
+    add(program, "DEQUANTIZE", [weights], "float32")
+    joined = [
+        given(program, np.arange(0, 256, 5).astype(np.uint8), Quantized((scale,), zero))
+        for scale, zero in ((0.03, 122), (0.1, 30), (0.03, 122))
+    ]
+    add(program, "CONCATENATION", joined, "", (156,), Quantized((0.03,), 122), axis=-1)
+    joined[1] = program.constant(np.arange(0, 256, 5), "uint8", quantized=Quantized((0.07,), 9))
+    add(program, "CONCATENATION", joined, "", (156,), Quantized((0.03,), 122), axis=-1)
+    known = program.constant(np.arange(-128, 128), "int8", quantized=Quantized((0.03,), 9))
+    add(program, "TANH", [known], quantized=Quantized((1 / 128,)))
+    return program
+
+
+def of_floats() -> Program:
+    """Boundaries, sizes that RESIZE does not take, sums of no axis or of one element, and spectra."""
+    program = Program("floats", "ends")
+    bounds = [-1.5, 0.0, 2.5]
+    for dtype in ("float32", "int32"):
+        add(program, "BUCKETIZE", [numbers(dtype)], "int32", boundaries=bounds)
+    image = program.input("float32", (1, 40, 3, 1))
+    for operator in ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"):
+        for sizes in ([2, 3], [1, 2500]):
+            operands = [image, program.constant(sizes, "int32")]
+            add(program, operator, operands, "", (1, *sizes, 1))
+    rows = given(program, np.arange(-9, 15, dtype=np.int32).reshape(2, 3, 4))
+    for axes, shape in (([], (2, 3, 4)), ([1], (2, 4)), ([0, 2], (3,))):
+        for operator in ("SUM", "MEAN"):
+            add(program, operator, [rows, program.constant(axes, "int32")], "", shape)
+    column = program.input("float32", (3, 1))
+    add(program, "CUMSUM", [column, program.constant(1, "int32")], exclusive=True)
+    image = program.input("float32", (2, 6, 8))
+    size = program.constant([8, 8], "int32")
+    (spectrum,) = program.apply("RFFT2D", [image, size], ("complex64", (2, 8, 5)))
+    for operator in ("COMPLEX_ABS", "REAL", "IMAG"):
+        add(program, operator, [spectrum], "float32")
+    return program
+
+
 FAMILIES: Final[dict[str, tuple[Callable[[], Program], float, str]]] = {
     "casts": (lambda: casts(_TYPES), 0, ""),
     "narrow casts": (lambda: casts(_TYPES, narrow=True), 0, "i64"),
@@ -358,6 +485,9 @@ FAMILIES: Final[dict[str, tuple[Callable[[], Program], float, str]]] = {
     "activated": (activated, 0, ""),
     "products": (products, 1e-5, ""),
     "moved": (moved, 0, ""),
+    "placed": (placed, 0, ""),
+    "rarely scaled": (rarely_scaled, 1e-6, ""),
+    "floats": (of_floats, 2e-5, ""),
     "absolutes": (absolutes, 0, ""),
     "normalized": (normalized, 0, ""),
 }
@@ -398,6 +528,17 @@ def in_loop(operator: str, *inputs: int) -> Program:
     return program
 
 
+@pytest.mark.parametrize("flag", [False, True])
+def test_branches_are_those_of_tflite(tmp_path: Path, flag: bool) -> None:
+    program = next(branches())
+    program.arrays["x0"] = np.array(flag)
+    check(program, tmp_path)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    check(next(states()), tmp_path)
+
+
 def test_operators_in_loops_and_of_open_sizes_are_corrected(tmp_path: Path) -> None:
     check(in_loop("ROUND", 1), tmp_path)
     program = Program("CAST", "open")
@@ -434,10 +575,6 @@ def refused() -> Iterator[tuple[str, Program]]:
         dtype = "bool" if operator == "LESS" else "int16"
         add(program, operator, values, dtype, quantized=scale, **options)
         yield operator, program
-    program = Program("ADD", "powers")
-    values = [given(program, x, Quantized((2.0**-10,))) for _ in range(2)]
-    add(program, "ADD", values, quantized=Quantized((2.0**-12,)))
-    yield "ADD", program
     program = Program("ADD", "tanh")
     add(program, "ADD", [numbers("float32")] * 2, activation=4)
     yield "ADD", program
@@ -461,7 +598,212 @@ def refused() -> Iterator[tuple[str, Program]]:
         yield "CONV_3D_TRANSPOSE", program
 
 
-@pytest.mark.parametrize("number", range(11))
+_OTHER: Final = "does not have the operands or options that it has in TFLite"
+_F, _B, _S, _I = "float32", "int8", "int16", "int32"
+_WINDOW: Final[dict[str, Any]] = {
+    "filter_height": 2,
+    "filter_width": 2,
+    "stride_h": 1,
+    "stride_w": 1,
+}
+_STRIDES: Final[dict[str, Any]] = {"stride_h": 1, "stride_w": 1}
+#: An operator; the type, the shape and the scale of each operand that is computed, and the constants
+#: among them; its options, and the type, the shape and the quantisation of its result if they are not
+#: those of its first operand; and what is said.
+_REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = (
+    ("RESHAPE", ((_F, (2, 3)), [4, 2]), {}, _OTHER),
+    ("RESHAPE", ((_F, (2, 3)), [-1, 0]), {}, _OTHER),
+    ("SQUEEZE", ((_F, (1, 3)),), {"squeeze_dims": [1]}, _OTHER),
+    ("TRANSPOSE", ((_F, (2, 3)), [0, 0]), {}, _OTHER),
+    ("TRANSPOSE", ((_F, (2, 3)), [0, 2]), {}, _OTHER),
+    (
+        "SPACE_TO_BATCH_ND",
+        ((_F, (2, 4, 4)), [2, 2, 2], [[0, 0]] * 3),
+        {},
+        "blocks of 3 or 4 dimensions",
+    ),
+    ("SPLIT", ([0], (_F, (3, 2))), {"num_splits": 2, "count": 2}, _OTHER),
+    ("SPLIT_V", ((_F, (3, 2)), [1, 1], [0]), {"num_splits": 2, "count": 2}, _OTHER),
+    ("SPLIT_V", ((_F, (3, 2)), [4, -1], [0]), {"num_splits": 2, "count": 2}, _OTHER),
+    ("SLICE", ((_F, (3, 2)), (_I, (2,)), [1, -1]), {}, "begins at a computed position"),
+    ("SLICE", ((_F, (3, 2)), [-1, 0], [1, 1]), {}, _OTHER),
+    ("SLICE", ((_F, (3, 2)), [1, 0], [3, 1]), {}, _OTHER),
+    ("STRIDED_SLICE", ((_F, (3,)), [3], [4], [1]), {"shrink_axis_mask": 1}, _OTHER),
+    ("PAD", ((_F, (3, 2)), [[1, 1]]), {}, _OTHER),
+    ("PAD", ((_F, (3,)), [[-1, 1]]), {}, _OTHER),
+    ("MIRROR_PAD", ((_F, (3,)), [[3, 0]]), {"mode": 0}, _OTHER),
+    ("MIRROR_PAD", ((_F, (3,)), [[0, 4]]), {"mode": 1}, _OTHER),
+    ("TILE", ((_F, (3,)), [0]), {}, "TOSA does not have empty tensors"),
+    ("TILE", ([1, 2], [1 << 24]), {}, "it makes 33554432 elements of a constant"),
+    ("BROADCAST_TO", ((_F, (3,)), [2, 1]), {}, _OTHER),
+    ("RANGE", ([[0]], [[1]], [[0]]), {}, _OTHER),
+    ("RANGE", ([[0]], [[1 << 25]], [[1]]), {}, _OTHER),
+    ("MATRIX_SET_DIAG", ((_F, (2, 3)), (_F, (2,))), {}, "its matrices are not square"),
+    ("GATHER", ((_F, (2, 3)), (_I, (3,))), {"axis": 1, "batch_dims": 1}, _OTHER),
+    ("GATHER", ((_F, (2, 3)), (_I, (2, 1))), {"axis": 0, "batch_dims": 1}, _OTHER),
+    ("GATHER", ((_F, (2, 3)), [2]), {}, _OTHER),
+    ("GATHER", ((_F, (2, 3)), [-1]), {}, _OTHER),
+    ("GATHER_ND", ((_F, (2, 3)), (_I, (1, 3))), {}, _OTHER),
+    (
+        "EMBEDDING_LOOKUP",
+        ((_I, (1,)), (_B, (2, 3), 0.1, 5)),
+        {"result": (_F, (1, 3))},
+        "a scale for",
+    ),
+    ("MAX_POOL_2D", ((_F, (4, 4, 1)),), _WINDOW, _OTHER),
+    ("MAX_POOL_2D", ((_F, (1, 4, 4, 1)),), _WINDOW | {"padding": 2}, _OTHER),
+    ("MAX_POOL_2D", ((_F, (1, 4, 4, 1)),), _WINDOW | {"stride_h": 0}, _OTHER),
+    ("L2_POOL_2D", ((_B, (1, 4, 4, 1)),), _WINDOW, "no kernel of int8"),
+    ("RESIZE_BILINEAR", ((_F, (4, 4, 1)), [2, 2]), {}, _OTHER),
+    ("RESIZE_BILINEAR", ((_F, (1, 4, 4, 1)), [0, 2]), {}, _OTHER),
+    ("RESIZE_BILINEAR", ((_I, (1, 4, 4, 1)), [2, 2]), {}, "no kernel of int32"),
+    ("RESIZE_BILINEAR", ((_B, (1, 64, 4, 1)), [2, 4]), {}, "by this factor"),
+    ("RESIZE_BILINEAR", (("uint8", (1, 64, 4, 1)), [2, 4]), {}, "by this factor"),
+    ("DIV", ((_S, (3,)), (_S, (3,))), {}, "no kernel of quantised int16"),
+    ("DIV", (("uint32", (3,)), ("uint32", (3,))), {}, "TOSA does not divide uint32"),
+    ("FLOOR_DIV", (("uint32", (3,)), ("uint32", (3,))), {}, "TOSA does not divide uint32"),
+    ("POW", ((_S, (3,), 0), (_S, (3,), 0)), {}, "TOSA does not have powers of int16"),
+    ("FAKE_QUANT", ((_F, (3,)),), {"min": -1.0, "max": 1.0, "num_bits": 17}, _OTHER),
+    ("FAKE_QUANT", ((_F, (3,)),), {"min": -1.0, "max": 1.0, "num_bits": 1}, _OTHER),
+    ("FAKE_QUANT", ((_F, (3,)),), {"min": 1.0, "max": 1.0, "num_bits": 8}, _OTHER),
+    ("FAKE_QUANT", ((_F, (3,)),), {"num_bits": 8, "narrow_range": True}, "the narrow range"),
+    ("ADD", ((_I, (3,), 0.1), (_I, (3,), 0.1)), {}, "no kernel of quantised int32"),
+    (
+        "ADD",
+        ((_S, (3,), 2.0**-10), (_S, (3,), 2.0**-10)),
+        {"result": (_S, (3,), Quantized((2.0**-12,)))},
+        "one operand with the scale of the result",
+    ),
+    ("LESS", ((_B, (3,), 1.0), (_B, (3,), 0.5)), {"result": ("bool", (3,))}, "scales below 1"),
+    ("PRELU", ((_S, (3,)), (_S, (3,))), {}, "no kernel of quantised int16"),
+    ("SQRT", ((_S, (3,)),), {}, "no kernel of quantised int16"),
+    ("QUANTIZE", ((_F, (3,)),), {"result": (_B, (3,), PLAIN)}, "TFLite quantises to one scale"),
+    ("QUANTIZE", ((_F, (3,)),), {"result": (_I, (3,), Quantized((0.1,)))}, "not quantise to int32"),
+    ("SELECT", ((_F, (3,)), (_F, (3,)), (_F, (3,))), {}, _OTHER),
+    ("REDUCE_PROD", ((_B, (3,)), [0]), {}, "does not multiply quantised elements"),
+    ("CUMSUM", ((_B, (3,)), [0]), {}, "no kernel of quantised elements"),
+    ("TOPK_V2", ((_F, (3,)), [4]), {"count": 2}, _OTHER),
+    ("SOFTMAX", ((_B, (3,)),), {"beta": 1.0, "result": (_S, (3,))}, "int8 and int16, differ"),
+    ("LOG_SOFTMAX", ((_B, (3,)),), {}, "a result of 8 bits with the scale 1/16"),
+    ("L2_NORMALIZATION", ((_S, (3,)),), {}, "8 bits, a result around 0"),
+    (
+        "LOCAL_RESPONSE_NORMALIZATION",
+        ((_F, (1, 1, 1, 9999)),),
+        {"radius": 1},
+        "the squares of up to",
+    ),
+    ("LOGISTIC", ((_S, (3,), 40.0),), {}, "kernel does not take the scale 40"),
+    (
+        "HARD_SWISH",
+        ((_B, (3,), 90.0),),
+        {"result": (_B, (3,), Quantized((0.1,)))},
+        "so much smaller",
+    ),
+    ("CONV_2D", ((_F, (1, 4, 4, 3)), (_F, (1, 1, 1, 2))), {"stride_h": 1, "stride_w": 1}, _OTHER),
+    ("CONV_2D", ((_B, (1, 4, 4, 2)), (_F, (1, 1, 1, 2))), {"stride_h": 1, "stride_w": 1}, _OTHER),
+    ("CONV_3D", ((_B, (1, 4, 4, 4, 1)), (_B, (1, 1, 1, 1, 1))), {}, "no kernel of int8"),
+    ("CONV_2D", ((_B, (1, 4, 4, 2)), (_B, (1, 1, 1, 2), 0)), _STRIDES, _OTHER),
+    ("CONV_2D", ((_B, (1, 4, 4, 2)), (_B, (1, 1, 1, 2)), (_F, (1,))), _STRIDES, _OTHER),
+    ("CONV_2D", ((_S, (1, 4, 4, 4)), (_B, (2, 1, 1, 2))), _STRIDES, "does not join sums of INT48"),
+    ("DEPTHWISE_CONV_2D", ((_F, (1, 4, 4, 3)), (_F, (1, 1, 1, 4))), _STRIDES, _OTHER),
+    (
+        "TRANSPOSE_CONV",
+        ([1, 4, 4, 2], (_B, (2, 1, 1, 3)), (_S, (1, 4, 4, 3)), (_I, (2,))),
+        _STRIDES | {"padding": 1, "result": (_S, (1, 4, 4, 2))},
+        "its bias is computed",
+    ),
+    (
+        "TRANSPOSE_CONV",
+        ([1, 2, 2, 2], (_F, (2, 1, 1, 3)), (_F, (1, 4, 4, 3))),
+        _STRIDES | {"padding": 1, "result": (_F, (1, 2, 2, 2))},
+        "its result is smaller than its windows reach",
+    ),
+    (
+        "FULLY_CONNECTED",
+        ((_B, (3, 4)), (_B, (2, 4))),
+        {"result": (_I, (3, 2), Quantized((0.1,)))},
+        "no kernel with results of int32",
+    ),
+    ("UNSORTED_SEGMENT_SUM", ((_F, (4096,)), (_I, (4096,)), [4096]), {}, "too many to compare"),
+    ("ABS", (("uint8", (3,)),), {}, "no kernel of quantised uint8"),
+    ("SOFTMAX", ((_B, (3,), 1e-12),), {"beta": 1.0}, _OTHER),
+    ("FULLY_CONNECTED", ((_F, (3, 4)), (_F, (2, 5))), {}, _OTHER),
+    ("FULLY_CONNECTED", ((_B, (3, 4), 0), (_B, (2, 4))), {}, _OTHER),
+    ("BATCH_MATMUL", ((_B, (3, 4)), (_S, (4, 3))), {}, _OTHER),
+)
+
+
+@pytest.mark.parametrize(
+    "number", range(len(_REFUSED)), ids=[f"{row[0]}_{at}" for at, row in enumerate(_REFUSED)]
+)
+def test_what_an_operator_cannot_be_is_said(number: int, tmp_path: Path) -> None:
+    operator, operands, options, words = _REFUSED[number]
+    program = Program(operator, str(number))
+    values = []
+    for one in operands:
+        if isinstance(one, list):
+            values.append(program.constant(one, "int32"))
+        else:
+            dtype, shape, *scale = one
+            quantized = Quantized((scale[0],), *scale[1:]) if scale and scale[0] else None
+            plain = scale == [0]
+            values.append(program.input(dtype, shape, quantized=PLAIN if plain else quantized))
+    count, result = options.get("count", 1), options.get("result", values[0][1:])
+    fields = {name: value for name, value in options.items() if name not in ("count", "result")}
+    program.returns(program.apply(operator, values, *[result] * count, **fields))
+    said = refusal(program, tmp_path)
+    assert operator in said
+    assert words in said
+
+
+def refusal(program: Program, folder: Path) -> str:
+    """Return why a program is not lowered."""
+    path = folder / "m.tflite"
+    path.write_bytes(program.data())
+    try:
+        problems = lower(Request(frontend="tflite", source=str(path)), folder).not_lowered
+        return "; ".join(f"{one.operator}: {one.reason}" for one in problems)
+    except tc.TosaConvertError as error:
+        return str(error)
+
+
+_X: Final = [TensorRow("a", _F, (2, 3)), TensorRow("b", _F, (2, 3)), TensorRow("f", "bool", ())]
+_KNOWN: Final = [*_X[:2], TensorRow("f", "bool", (), np.array(True))]
+_AGAIN: Final = {"then_subgraph_index": 1, "else_subgraph_index": 2}
+#: A branch of IF, and what is said of it.
+_BRANCHES: Final[tuple[tuple[Subgraph, str], ...]] = (
+    (Subgraph(_X, [OperatorRow("ABS", (0,), (1,))], [0, 0], [1]), "IF of bool, float32 " + _OTHER),
+    (Subgraph(_X, [OperatorRow("ABS", (0,), (1,))], [0], [1, 1]), "IF of bool, float32 " + _OTHER),
+    (Subgraph(_X, [OperatorRow("EQUAL", (0, 0), (2,))], [0], [2]), "IF of bool, float32 " + _OTHER),
+    (Subgraph(_X, [OperatorRow("WHERE", (0,), (1,))], [0], [1]), "WHERE: "),
+    (Subgraph(_KNOWN, [OperatorRow("IF", (2, 0), (1,), _AGAIN)], [0], [1]), "call one another"),
+)
+
+
+@pytest.mark.parametrize("number", range(len(_BRANCHES)))
+def test_what_a_branch_cannot_be_is_said(number: int, tmp_path: Path) -> None:
+    program = next(branches())
+    branch, words = _BRANCHES[number]
+    program.others = [branch, program.others[1]]
+    assert words in refusal(program, tmp_path)
+
+
+def test_what_a_loop_and_a_condition_cannot_be_is_said(tmp_path: Path) -> None:
+    program = next(branches())
+    program.tensors[0] = replace(program.tensors[0], shape=(2,))
+    assert "IF of bool, float32 " + _OTHER in refusal(program, tmp_path)
+    program = next(loops())
+    condition, body = program.others
+    program.others[0] = replace(condition, outputs=[0])
+    assert "WHILE of int32, float32 " + _OTHER in refusal(program, tmp_path)
+    rows = [*body.tensors, TensorRow("wide", _F, (2, 6))]
+    joined = OperatorRow("CONCATENATION", (1, 1), (6,), {"axis": 1})
+    changed = replace(body, tensors=rows, operators=[body.operators[0], joined], outputs=[3, 6])
+    program.others = [condition, changed]
+    assert "another shape after a round" in refusal(program, tmp_path)
+
+
+@pytest.mark.parametrize("number", range(10))
 def test_what_is_not_right_is_refused_by_name(number: int, tmp_path: Path) -> None:
     operator, program = next(itertools.islice(refused(), number, None))
     path = tmp_path / "m.tflite"

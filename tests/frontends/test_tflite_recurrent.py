@@ -173,6 +173,38 @@ def test_what_is_not_lowered_is_named_with_the_reason(
     assert program.operator in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"options": {"kernel_type": 1}}, "it is the basic kernel"),
+        ({"intermediates": (0,) * 12}, "its kernel computes in floating point between integers"),
+        ({"intermediates": (0,) * 4}, "TFLite has no kernel with its types"),
+        ({"inputs": {1: 0}}, "its weights are computed"),
+        ({"inputs": {18: 0}}, "LSTM of int8, int32, int16 does not have the operands"),
+        ({"dtype": "int16"}, "TFLite has no kernel with its types"),
+        ({"scale": 0.0007}, "TFLite has no kernel with its types"),
+        ({"scale": 2.0**-8}, "TFLite has no kernel with its types"),
+    ],
+)
+def test_an_lstm_that_tflite_does_not_have_is_refused(
+    change: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    program = lstm("LSTM", "int8", cell_scale=change.get("scale", 2.0**-11))
+    row = program.rows[0]
+    inputs = list(row.inputs)
+    for place, number in change.get("inputs", {}).items():
+        inputs[place] = number
+    if "dtype" in change:
+        program.tensors[0] = replace(program.tensors[0], dtype=change["dtype"])
+    changed = replace(
+        row, inputs=tuple(inputs), options={**row.options, **change.get("options", {})}
+    )
+    inner = change.get("intermediates", row.intermediates)
+    program.rows[0] = replace(changed, intermediates=inner)
+    with pytest.raises(tc.TosaConvertError, match=reason):
+        tc.frontends.from_tflite(write(program, tmp_path))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "kept"), [("s4", "s4"), ("tfl.pseudo_qconst1", "svdf_0_state_4")]

@@ -187,7 +187,7 @@ def test_operators_that_have_hybrid_kernels_are_told_of(
     weights = TensorRow("w", dtype, (2, 5))
     for rows in ([X, weights, Y], [weights, X, Y], [X, X, Y]):
         rows = [replace(row, name=name) for row, name in zip(rows, "abc", strict=True)]
-        product = OperatorRow(operator, (0, 1), (2,))
+        product = OperatorRow(operator, (0, 1, 0), (2,))
         said = convert._remarks(read_tflite(model(rows, [product, product], [0, 1], [2])))
         is_hybrid = rows[1].dtype in ("int8", "int4") and operator != "MUL"
         assert len(said) is int(is_hybrid and rows[0].dtype == "float32")

@@ -62,6 +62,21 @@ def test_only_constants_are_initial_values(
     assert caught.value.code == code
 
 
+def test_each_variable_has_its_own_first_value(tmp_path: Path) -> None:
+    rows = [*rows_of("x", "a", "b", "y"), TensorRow("other", "resource", ())]
+    first = initial(floats(5, 7))
+    more = [TensorRow("o", "resource", ()), TensorRow("e", "float32", (2,), floats(1, 2))]
+    more.append(TensorRow("none", "float32", (2,)))
+    both = [handle(3, "other"), OperatorRow("ASSIGN_VARIABLE", (3, 4), ())]
+    first = replace(first, tensors=[*first.tensors, *more], operators=[*first.operators, *both])
+    operators = [CALL, handle(0, "total"), handle(5, "other")]
+    operators += [OperatorRow("READ_VARIABLE", (at,), (to,)) for at, to in ((0, 2), (5, 3))]
+    operators.append(OperatorRow("SUB", (2, 3), (4,)))
+    graph = lowered(tmp_path, rows, operators, [1], [4], others=[first])
+    (found,) = tc.run(graph, {"x": floats(0, 0)}).outputs.values()
+    np.testing.assert_array_equal(found, [4, 5])
+
+
 def test_parts_of_a_program_with_variables_are_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -168,7 +168,7 @@ def test_complex_inputs_are_refused_before_torch_decomposes_them() -> None:
     import torch
 
     from tosa_convert.frontends.torch.direct import lower_directly
-    from tosa_convert.frontends.torch.unlowered_report import NotLoweredError
+    from tosa_convert.frontends.torch.refusals import NotLoweredError
 
     class Imaginary(torch.nn.Module):
         def forward(self, x: Any) -> Any:

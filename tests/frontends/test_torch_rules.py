@@ -163,7 +163,7 @@ def test_weights_are_views_of_the_memory_of_torch() -> None:
 
 def test_all_that_does_not_lower_is_named_with_its_line() -> None:
     from tosa_convert.frontends.torch.direct import lower_directly
-    from tosa_convert.frontends.torch.unlowered_report import NotLoweredError, report
+    from tosa_convert.frontends.torch.refusals import NotLoweredError
 
     class Unlowered(torch.nn.Module):
         def forward(self, x: Any) -> Any:
@@ -172,6 +172,6 @@ def test_all_that_does_not_lower_is_named_with_its_line() -> None:
     program = torch.export.export(Unlowered(), (torch.ones(3, 3),))
     with pytest.raises(NotLoweredError) as caught:
         lower_directly(program, ())
-    rows = report(caught.value.found)
+    rows = caught.value.found
     assert [row.operator for row in rows] == ["aten.i0", "aten._linalg_eigh"]
     assert all("test_torch_rules.py:" in row.where for row in rows)

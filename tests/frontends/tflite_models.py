@@ -220,6 +220,8 @@ def _options(b: Any, text: str, given: Mapping[str, Any]) -> int:
         slot, kind = int(fields[name][:-1]), fields[name][-1]
         if kind == "*":
             offsets[slot] = _integers(b, value)
+        elif kind == "F":
+            offsets[slot] = int(b.CreateNumpyVector(np.array(value, np.float32)))
         elif kind == "s":
             offsets[slot] = b.CreateString(value)
         else:

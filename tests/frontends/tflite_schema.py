@@ -35,8 +35,8 @@ ACTIVATIONS: Final[Mapping[str, int]] = {
 }
 SAME, VALID = 0, 1
 #: A line for each operator: its code, the number of its options in their union (0 without), and the
-#: fields of these: name, position, and type (b, i, I, f and ? as in `struct`; * is a list of integers,
-#: s a text).
+#: fields of these: name, position, and type (b, i, I, f and ? as in `struct`; * is a list of integers, F
+#: one of floats, s a text).
 _TABLE: Final = """
 ADD 0 11 activation:0b
 AVERAGE_POOL_2D 1 5 padding:0b stride_w:1i stride_h:2i filter_width:3i filter_height:4i activation:5b
@@ -173,7 +173,7 @@ VAR_HANDLE 142 111 shared_name:1s
 READ_VARIABLE 143 112
 ASSIGN_VARIABLE 144 113
 BROADCAST_ARGS 145 0
-BUCKETIZE 147 115 boundaries:0*
+BUCKETIZE 147 115 boundaries:0F
 GELU 150 116 approximate:0?
 DYNAMIC_UPDATE_SLICE 151 117
 RELU_0_TO_1 152 0

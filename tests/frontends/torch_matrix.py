@@ -14,14 +14,16 @@ from torch.nn import functional as F  # noqa: N812
 from torch.utils import _pytree as pytree
 
 import tosa_convert as tc
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.read_result import with_own_outputs
 from tosa_convert.frontends.torch.direct import lower_directly
+from tosa_convert.frontends.torch.refusals import NotLoweredError
 from tosa_convert.frontends.torch.rules.node import view_of
-from tosa_convert.frontends.torch.unlowered_report import NotLoweredError, Unlowered
 
 INDEX: Final = "int64"
 WIDE: Final = ("int64", "float64")
 FLUSHES: Final = False
+REFUSALS: Final = (NotLoweredError, TosaConvertError)
 _ALL: Final = (*FLOATS, *BITS)
 _MOST: Final = ("float32", "float16", "bfloat16", "int8", "int32", "int64", "uint8", "bool")
 _INTEGERS: Final = (*SIGNED, "uint8")
@@ -341,7 +343,7 @@ def lowered(
     try:
         program = torch.export.export(calls.eval(), (arguments,), strict=False)
     except Exception as error:  # Of what torch itself does not export.
-        raise NotLoweredError({Unlowered("torch.export", "", str(error)): 1}) from None
+        raise fail("not-lowered", "torch.export", str(error)) from None
     graph = with_own_outputs(lower_directly(program, narrow).graph)
     if narrow:
         tc.save(graph, path)

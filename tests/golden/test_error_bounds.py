@@ -12,6 +12,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     EXACT,
     Rule,
     accumulator,
+    makers_of,
     products_on_the_way,
     rule_of,
 )
@@ -179,6 +180,16 @@ def block_of(**tensors: tuple[str, tuple[int, ...] | None]) -> Block:
         name: Tensor(name, dtype(kind), shape) for name, (kind, shape) in tensors.items()
     }
     return block
+
+
+def test_each_maker_of_a_tensor_counts_once() -> None:
+    """Six tensors joined with themselves lead to the first on 64 ways."""
+    block = block_of()
+    block.operators = [Operator(operator("REDUCE_PRODUCT"), ("x",), ("x0",))]
+    for step in range(6):
+        operands = (f"x{step}", f"x{step}")
+        block.operators.append(Operator(operator("CONCAT"), operands, (f"x{step + 1}",)))
+    assert makers_of(block, "x6", ("reduce-product",)) == block.operators[:1]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from importlib.machinery import ModuleSpec
 from multiprocessing import Pipe
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import pytest
 
@@ -94,6 +94,29 @@ class _Tests:
         signal.setitimer(signal.ITIMER_PROF, limit)
 
 
+class OwnConverter:
+    """Lower models of TFLite in the process of the tests, whose code a mutant changes."""
+
+    @pytest.fixture(autouse=True)
+    def _own_converter(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from tosa_convert.frontends.process import child, run
+        from tosa_convert.frontends.process.request import REQUEST_FILE, Request
+        from tosa_convert.process.child import Ended
+
+        in_a_child = run._run
+
+        def in_this_process(folder: Path, *rest: Any, **options: Any) -> Ended:
+            path = folder / REQUEST_FILE
+            if not path.exists() or Request.from_json(path.read_text()).frontend != "tflite":
+                return in_a_child(folder, *rest, **options)
+            try:
+                return Ended(child.main(folder))
+            except SystemExit as error:
+                return Ended(1, str(error))
+
+        monkeypatch.setattr(run, "_run", in_this_process)
+
+
 class ChangedModule(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports one module from a changed source."""
 
@@ -130,7 +153,7 @@ def judge_anew(change: Change, tests: Sequence[str], seconds: Mapping[str, float
         module = ChangedModule(change)
         sys.meta_path.insert(0, module)
         files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-        plugins = [module, _Tests(tests, seconds)]
+        plugins = [module, _Tests(tests, seconds), OwnConverter()]
         code = int(pytest.main([*files, *OPTIONS], plugins=plugins))
         assert code or module.is_imported, change.path
         return code
@@ -188,7 +211,7 @@ class Server:
                     os.dup2(nothing, stream)
                 files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
                 loop = _Loop(there.recv, there.send, tests, seconds)
-                code = int(pytest.main([*files, *OPTIONS], plugins=[loop]))
+                code = int(pytest.main([*files, *OPTIONS], plugins=[loop, OwnConverter()]))
             except BaseException:
                 traceback.print_exc()
             finally:

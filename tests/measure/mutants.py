@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from measure.judges import OPTIONS, ROOT, Change, Server, judge_anew
+from measure.judges import OPTIONS, ROOT, Change, OwnConverter, Server, judge_anew
 from measure.mutations import mutations
 
 _ACCURACY: Final = (
@@ -38,6 +38,9 @@ _GOLDEN: Final = (
     *("bisect", "bisect_integers", "check_runs", "edge_inputs", "engines", "extract"),
     *("network_accuracy", "regions", "unpacked_arrays", "widen"),
 )
+_TFLITE: Final = tuple(
+    str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/frontends/test_tflite_*.py"))
+)
 #: Folder of the package -> the tests that judge its mutants first.
 FOLDERS: Final[dict[str, tuple[str, ...]]] = {
     "graph": ("tests/unit/graph",),
@@ -46,6 +49,7 @@ FOLDERS: Final[dict[str, tuple[str, ...]]] = {
     "rules": ("tests/rules",),
     "golden/accuracy": tuple(f"tests/golden/test_{name}.py" for name in _ACCURACY),
     "reference": ("tests/reference",),
+    "frontends/tflite": ("tests/frontends/test_tflite", "tests/unit/frontends/test_tflite"),
 }
 #: The tests that judge the mutants of all folders, as groups that are recorded one by one.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
@@ -58,6 +62,14 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     },
     "rules": ("tests/rules", "-k", "not reference_model"),
     "golden": tuple(f"tests/golden/test_{name}.py" for name in (*_ACCURACY, *_GOLDEN)),
+    "tflite": (
+        *_TFLITE,
+        *(
+            f"tests/frontends/test_{name}.py"
+            for name in ("damaged_models", "partial", "show_models")
+        ),
+        "tests/unit/frontends",
+    ),
 }
 #: Seconds of a processor that the tests of one mutant may take where no mutant is; others are left out.
 BUDGET: Final = 60.0
@@ -118,7 +130,7 @@ def record(group: str, state: Path) -> None:
     measured = coverage.Coverage(None, include=files, config_file=False)
     recorder = Recorder()
     measured.start()
-    code = pytest.main([*GROUPS[group], *OPTIONS], plugins=[recorder])
+    code = pytest.main([*GROUPS[group], *OPTIONS], plugins=[recorder, OwnConverter()])
     measured.stop()
     assert code == 0, f"the tests of {group} fail without a change: {code}"
     found = measured.get_data()

@@ -80,7 +80,7 @@ EXPLAINED: Final = (
         "`round_to_nearest_int`",
     ),
     Explained(
-        r"^(MATMUL_T|CONV2D|TRANSPOSE_CONV2D)(_BLOCK_SCALED)? .*dot-product broken by both",
+        r"^(MATMUL_T|CONV[23]D|TRANSPOSE_CONV2D)(_BLOCK_SCALED)? .*dot-product broken by both",
         "block-scaled data that leave FP32 on the way",
         "both",
         "a number times its scale, or a product, overflows FP32, and infinity times 0 is NaN; in FP64 "

@@ -107,6 +107,7 @@ def test_a_value_with_as_many_bits_as_the_shift_is_rescaled() -> None:
     assert computed(pointed("INT8", 9, -128), i8(-128, 127)).tolist() == [0, 128]
     unsigned = pointed("INT16", 17, 1 << 15, is_unsigned=True)
     assert computed(unsigned, i16(0, -1)).tolist() == [-64, 64]
+    assert computed(unsigned, i16(0).reshape(())).tolist() == -64
     found = computed(rescaled(1 << 14, 2, scale32=False), i32((1 << 19) - 1, -(1 << 19)))
     assert found.tolist() == [(1 << 31) - (1 << 12), -(1 << 31)]
 

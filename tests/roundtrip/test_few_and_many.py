@@ -56,7 +56,6 @@ HAVE_BOTH = {
     "formats.flatbuffer.write",
     "formats.mlir.constants",
     "formats.mlir.bytecode.sections",
-    "formats.mlir.bytecode.cursor",
     "formats.mlir.locations",
     "formats.mlir.text.print.attributes",
     "formats.mlir.write.region_body",

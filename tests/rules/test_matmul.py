@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-from rules.operator_examples import broken_rules, less_known
+from rules.operator_examples import broken_rules, less_known, view
+
+from tosa_convert.rules.validate import judge_shapes
 
 MATMUL: Final = {
     "a": "INT8[2,3,4]",
@@ -85,3 +87,18 @@ def test_blocks_are_whole() -> None:
 def test_what_is_unknown_violates_nothing(name: str) -> None:
     for example in less_known(name, EXAMPLES[name]):
         assert broken_rules(name, example) == set(), example
+
+
+@pytest.mark.parametrize("name", ["MATMUL", "MATMUL_T"])
+@pytest.mark.parametrize(
+    "shapes", [{"a": "INT8[3,4]"}, {"b": "INT8[2,2,4,5]"}, {"a": "INT8[1,3,4]"}]
+)
+def test_batches_of_the_newest_draft_are_refused_by_name(name: str, shapes: dict[str, str]) -> None:
+    (violation, *_) = judge_shapes(view(name, EXAMPLES[name] | shapes)).violations
+    assert "since August 2026" in violation.hint
+    assert "RESHAPE" in violation.hint
+
+
+def test_batches_that_no_draft_has_get_no_such_hint() -> None:
+    (violation,) = judge_shapes(view("MATMUL", MATMUL | {"b": "INT8[3,4,5]"})).violations
+    assert (violation.rule, violation.hint) == ("batch", "")

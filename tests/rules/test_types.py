@@ -97,3 +97,12 @@ def test_a_key_is_found_without_making_the_rows(spec: OperatorSpec) -> None:
                     continue
                 other = (*key[:position], kind, *key[position + 1 :])
                 assert form.has(other) == (other in form.rows), other
+
+
+def test_convolutions_of_mixed_types_take_the_same_ones() -> None:
+    keys = [
+        {key for form in forms(operator(name)) for key in form.rows}
+        for name in ("CONV2D", "CONV3D", "TRANSPOSE_CONV2D")
+    ]
+    assert keys[0] == keys[1] == keys[2]
+    assert len(keys[0]) > 100

@@ -129,7 +129,6 @@ class BlockState:
         )
 
     def _value(self, name: str, type_: ValueType) -> Value:
-        """Add a value of a type without data."""
         value = new_value(name, type_)
         if isinstance(value, Tensor):
             self._block.tensors[name] = value
@@ -140,7 +139,6 @@ class BlockState:
     def _add(
         self, draft: Operator, types: Sequence[ValueType], names: Sequence[str]
     ) -> tuple[Value, ...]:
-        """Add an operator with results of these types."""
         kind = draft.spec.name.lower()
         if names and len(names) != len(types):
             raise TypeError(f"{kind}(): found {len(names)} names, expected {len(types)}")
@@ -191,7 +189,6 @@ class BlockState:
         return Checkpoint(tuple(map(len, self._growing())), dict(self._numbers))
 
     def _growing(self) -> tuple[list[Any] | dict[str, Any], ...]:
-        """Return what methods add to, at the end."""
         block = self._block
         lists = block.operators, block.inputs, block.outputs, self._regions
         return (*lists, block.tensors, block.shapes, self._variables)
@@ -535,7 +532,6 @@ class BlockBuilder(BlockState):
         return self._add(draft, inferred.types, names)
 
     def _zero(self, element: DType) -> Value:
-        """Return a constant of one element, 0."""
         value = self._zeros.get(element)
         if value is None:
             name = self._name("", "zero")

@@ -456,7 +456,6 @@ class BlockEditor(BlockValues):
                 self.add(current)
 
     def begin(self, op: Operator) -> None:
-        """Take an operator for the visited one."""
         self.location = op.location
         self._operands = op.inputs
         self._visited = outputs = op.outputs

@@ -388,7 +388,6 @@ class Builder(Operators):
     def _build_region(
         self, method: str, argument: str, body: Body, inputs: Sequence[Value]
     ) -> tuple[str, list[ValueType]]:
-        """Build a region; returns its name and the types of its results."""
         kind = argument.partition("_")[0]
         name = unused_name(f"{self._region}_{kind}", {row.name for row in self._regions})
         inner = Builder(name)
@@ -411,7 +410,6 @@ class Builder(Operators):
         return name, [inner._type_of(output) for output in inner._block.outputs]
 
     def _type_of(self, name: str) -> ValueType:
-        """Return the type of a value without its data."""
         block = self._block
         if name in block.shapes:
             return self._inference.table.shape((None,) * block.shapes[name].rank)

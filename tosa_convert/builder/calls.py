@@ -205,7 +205,6 @@ class _Call:
     # -- operands --------------------------------------------------------------------------------
 
     def operands(self, attributes: dict[str, AttributeValue]) -> list[Value]:
-        """Return the operands, in the order of the row."""
         rows: list[OperandSpec] = []
         items: list[Any] = []
         for row in self.spec.operands:

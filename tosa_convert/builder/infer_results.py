@@ -280,7 +280,6 @@ class Inference:
 
 
 def new_value(name: str, type_: ValueType) -> Tensor | ShapeValue:
-    """Return a value of a type, without data."""
     if isinstance(type_, ShapeType):
         return ShapeValue(name, type_.rank)
     scale = None if type_.scale is None else BlockScale(*type_.scale)

@@ -1,10 +1,14 @@
 """Signatures of the builder's functions; schema/generate_stubs.py writes this file."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from tosa_convert.builder.block_builder import BlockBuilder
 from tosa_convert.builder.values import DTypeLike, Operand, Sizes, Value
 from tosa_convert.graph.dtypes import BlockSize, NanPropagationMode, ResizeMode, RoundingMode
+
+_DTypes: TypeAlias = DTypeLike | Sequence[DTypeLike] | None
+_Names: TypeAlias = str | Sequence[str]
 
 class Operators(BlockBuilder):
     """A function for each operator.
@@ -19,8 +23,8 @@ class Operators(BlockBuilder):
         *,
         axis: int,
         nan_mode: NanPropagationMode | str = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator ARGMAX, which returns output.
 
@@ -45,8 +49,8 @@ class Operators(BlockBuilder):
         stride: Sequence[int] = ...,
         pad: Sequence[int] = ...,
         acc_type: DTypeLike | None = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator AVG_POOL2D, which returns output.
 
@@ -81,8 +85,8 @@ class Operators(BlockBuilder):
         dilation: Sequence[int] = ...,
         local_bound: bool = ...,
         acc_type: DTypeLike | None = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator CONV2D, which returns output.
 
@@ -142,8 +146,8 @@ class Operators(BlockBuilder):
         dilation: Sequence[int] = ...,
         local_bound: bool = ...,
         acc_type: DTypeLike | None = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator CONV3D, which returns output.
 
@@ -156,8 +160,24 @@ class Operators(BlockBuilder):
               PRO-FP: T BF16; U BF16; B BF16; A FP32
               PRO-FP: T FP8E4M3; U FP8E4M3; B FP16; A FP16
               PRO-FP: T FP8E5M2; U FP8E5M2; B FP16; A FP16
-              PRO-FP, TOSA 1.1: T FP8E4M3; U FP8E4M3; B FP32; A FP32
-              PRO-FP, TOSA 1.1: T FP8E5M2; U FP8E5M2; B FP32; A FP32
+              PRO-FP, TOSA 1.1: T FP32, FP16, BF16, FP8E4M3 or FP8E5M2; U FP32, FP16, BF16, FP8E4M3
+                or FP8E5M2; B FP32; A FP32
+              PRO-FP, TOSA 1.1: T FP16, FP8E4M3 or FP8E5M2; U FP16, FP8E4M3 or FP8E5M2; B FP16; A
+                FP16 or FP32
+              PRO-FP, TOSA 1.1: T BF16, FP8E4M3 or FP8E5M2; U BF16, FP8E4M3 or FP8E5M2; B BF16; A
+                BF16 or FP32
+              PRO-FP, EXT-MXFP-CONV: T FP32, FP16, BF16, FP8E4M3, FP8E5M2 or block-scaled; U
+                block-scaled; B FP32; A FP32
+              PRO-FP, EXT-MXFP-CONV: T block-scaled; U FP32, FP16, BF16, FP8E4M3 or FP8E5M2; B FP32;
+                A FP32
+              PRO-FP, EXT-MXFP-CONV: T FP16, FP8E4M3, FP8E5M2 or block-scaled; U block-scaled; B
+                FP16; A FP16 or FP32
+              PRO-FP, EXT-MXFP-CONV: T block-scaled; U FP16, FP8E4M3 or FP8E5M2; B FP16; A FP16 or
+                FP32
+              PRO-FP, EXT-MXFP-CONV: T BF16, FP8E4M3, FP8E5M2 or block-scaled; U block-scaled; B
+                BF16; A BF16 or FP32
+              PRO-FP, EXT-MXFP-CONV: T block-scaled; U BF16, FP8E4M3 or FP8E5M2; B BF16; A BF16 or
+                FP32
 
         Rules:
             - input has rank 5
@@ -187,8 +207,8 @@ class Operators(BlockBuilder):
         dilation: Sequence[int] = ...,
         local_bound: bool = ...,
         acc_type: DTypeLike | None = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator DEPTHWISE_CONV2D, which returns output.
 
@@ -226,8 +246,8 @@ class Operators(BlockBuilder):
         *,
         inverse: bool = ...,
         local_bound: bool = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> tuple[Value, Value]:
         """Add the operator FFT2D, which returns output_real, output_imag.
 
@@ -249,8 +269,8 @@ class Operators(BlockBuilder):
         a_zp: Operand | None = ...,
         b_zp: Operand | None = ...,
         *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator MATMUL, which returns output.
 
@@ -282,8 +302,8 @@ class Operators(BlockBuilder):
         stride: Sequence[int] = ...,
         pad: Sequence[int] = ...,
         nan_mode: NanPropagationMode | str = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator MAX_POOL2D, which returns output.
 
@@ -306,8 +326,8 @@ class Operators(BlockBuilder):
         input_real: Operand,
         *,
         local_bound: bool = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> tuple[Value, Value]:
         """Add the operator RFFT2D, which returns output_real, output_imag.
 
@@ -332,8 +352,8 @@ class Operators(BlockBuilder):
         stride: Sequence[int] = ...,
         local_bound: bool = ...,
         acc_type: DTypeLike | None = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator TRANSPOSE_CONV2D, which returns output.
 
@@ -385,8 +405,8 @@ class Operators(BlockBuilder):
         min_val: float,
         max_val: float,
         nan_mode: NanPropagationMode | str = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator CLAMP, which returns output.
 
@@ -399,39 +419,21 @@ class Operators(BlockBuilder):
         Rules:
             - min_val and max_val are numbers, and in order
         """
-    def erf(
-        self,
-        input: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def erf(self, input: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator ERF, which returns output.
 
         Types:
             input T -> output T
               PRO-FP: T FP32, FP16 or BF16
         """
-    def sigmoid(
-        self,
-        input: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def sigmoid(self, input: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator SIGMOID, which returns output.
 
         Types:
             input T -> output T
               PRO-FP: T FP32, FP16 or BF16
         """
-    def tanh(
-        self,
-        input: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def tanh(self, input: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator TANH, which returns output.
 
         Types:
@@ -439,12 +441,7 @@ class Operators(BlockBuilder):
               PRO-FP: T FP32, FP16 or BF16
         """
     def add(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator ADD, which returns output.
 
@@ -463,8 +460,8 @@ class Operators(BlockBuilder):
         input2: Operand,
         *,
         round: bool = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator ARITHMETIC_RIGHT_SHIFT, which returns output.
 
@@ -479,12 +476,7 @@ class Operators(BlockBuilder):
             - no value is shifted by a negative amount, or by as many bits as it has or more
         """
     def bitwise_and(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator BITWISE_AND, which returns output.
 
@@ -498,12 +490,7 @@ class Operators(BlockBuilder):
             - sizes in each dimension are equal or 1
         """
     def bitwise_or(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator BITWISE_OR, which returns output.
 
@@ -517,12 +504,7 @@ class Operators(BlockBuilder):
             - sizes in each dimension are equal or 1
         """
     def bitwise_xor(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator BITWISE_XOR, which returns output.
 
@@ -536,12 +518,7 @@ class Operators(BlockBuilder):
             - sizes in each dimension are equal or 1
         """
     def intdiv(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator INTDIV, which returns output.
 
@@ -555,12 +532,7 @@ class Operators(BlockBuilder):
             - no value is divided by 0
         """
     def logical_and(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator LOGICAL_AND, which returns output.
 
@@ -573,12 +545,7 @@ class Operators(BlockBuilder):
             - sizes in each dimension are equal or 1
         """
     def logical_left_shift(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator LOGICAL_LEFT_SHIFT, which returns output.
 
@@ -592,12 +559,7 @@ class Operators(BlockBuilder):
             - no value is shifted by a negative amount, or by as many bits as it has or more
         """
     def logical_right_shift(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator LOGICAL_RIGHT_SHIFT, which returns output.
 
@@ -611,12 +573,7 @@ class Operators(BlockBuilder):
             - no value is shifted by a negative amount, or by as many bits as it has or more
         """
     def logical_or(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator LOGICAL_OR, which returns output.
 
@@ -629,12 +586,7 @@ class Operators(BlockBuilder):
             - sizes in each dimension are equal or 1
         """
     def logical_xor(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator LOGICAL_XOR, which returns output.
 
@@ -652,8 +604,8 @@ class Operators(BlockBuilder):
         input2: Operand,
         *,
         nan_mode: NanPropagationMode | str = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator MAXIMUM, which returns output.
 
@@ -673,8 +625,8 @@ class Operators(BlockBuilder):
         input2: Operand,
         *,
         nan_mode: NanPropagationMode | str = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator MINIMUM, which returns output.
 
@@ -694,8 +646,8 @@ class Operators(BlockBuilder):
         input2: Operand,
         shift: Operand | None = ...,
         *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator MUL, which returns output.
 
@@ -715,12 +667,7 @@ class Operators(BlockBuilder):
             - shift is 0 to 63, and 0 unless the operands are of INT32
         """
     def pow(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator POW, which returns output.
 
@@ -733,12 +680,7 @@ class Operators(BlockBuilder):
             - sizes in each dimension are equal or 1
         """
     def sub(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator SUB, which returns output.
 
@@ -752,12 +694,7 @@ class Operators(BlockBuilder):
             - sizes in each dimension are equal or 1
         """
     def table(
-        self,
-        input1: Operand,
-        table: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, table: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator TABLE, which returns output.
 
@@ -770,13 +707,7 @@ class Operators(BlockBuilder):
             - table has rank 1
             - a table has an entry for each value of INT8, or 513 for INT16
         """
-    def abs(
-        self,
-        input1: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def abs(self, input1: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator ABS, which returns output.
 
         Types:
@@ -785,13 +716,7 @@ class Operators(BlockBuilder):
               PRO-INT or PRO-FP: T INT64
               PRO-FP: T FP32, FP16 or BF16
         """
-    def bitwise_not(
-        self,
-        input1: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def bitwise_not(self, input1: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator BITWISE_NOT, which returns output.
 
         Types:
@@ -799,26 +724,14 @@ class Operators(BlockBuilder):
               PRO-INT: T INT8, INT16 or INT32
               PRO-INT or PRO-FP: T INT64
         """
-    def ceil(
-        self,
-        input1: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def ceil(self, input1: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator CEIL, which returns output.
 
         Types:
             input1 T -> output T
               PRO-FP: T FP32, FP16 or BF16
         """
-    def clz(
-        self,
-        input1: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def clz(self, input1: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator CLZ, which returns output.
 
         Types:
@@ -826,65 +739,35 @@ class Operators(BlockBuilder):
               PRO-INT: T INT32
               PRO-INT or PRO-FP: T INT64
         """
-    def cos(
-        self,
-        input1: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def cos(self, input1: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator COS, which returns output.
 
         Types:
             input1 T -> output T
               PRO-FP: T FP32, FP16 or BF16
         """
-    def exp(
-        self,
-        input1: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def exp(self, input1: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator EXP, which returns output.
 
         Types:
             input1 T -> output T
               PRO-FP: T FP32, FP16 or BF16
         """
-    def floor(
-        self,
-        input1: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def floor(self, input1: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator FLOOR, which returns output.
 
         Types:
             input1 T -> output T
               PRO-FP: T FP32, FP16 or BF16
         """
-    def log(
-        self,
-        input1: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def log(self, input1: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator LOG, which returns output.
 
         Types:
             input1 T -> output T
               PRO-FP: T FP32, FP16 or BF16
         """
-    def logical_not(
-        self,
-        input1: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def logical_not(self, input1: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator LOGICAL_NOT, which returns output.
 
         Types:
@@ -897,8 +780,8 @@ class Operators(BlockBuilder):
         input1_zp: Operand | None = ...,
         output_zp: Operand | None = ...,
         *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator NEGATE, which returns output.
 
@@ -912,39 +795,21 @@ class Operators(BlockBuilder):
             - input1_zp has the shape [1], and is 0 unless it is of INT8
             - output_zp has the shape [1], and is 0 unless it is of INT8
         """
-    def reciprocal(
-        self,
-        input1: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def reciprocal(self, input1: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator RECIPROCAL, which returns output.
 
         Types:
             input1 T -> output T
               PRO-FP: T FP32, FP16 or BF16
         """
-    def rsqrt(
-        self,
-        input1: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def rsqrt(self, input1: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator RSQRT, which returns output.
 
         Types:
             input1 T -> output T
               PRO-FP: T FP32, FP16 or BF16
         """
-    def sin(
-        self,
-        input1: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def sin(self, input1: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator SIN, which returns output.
 
         Types:
@@ -957,8 +822,8 @@ class Operators(BlockBuilder):
         input2: Operand,
         input3: Operand,
         *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator SELECT, which returns output.
 
@@ -973,12 +838,7 @@ class Operators(BlockBuilder):
             - sizes in each dimension are equal or 1
         """
     def equal(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator EQUAL, which returns output.
 
@@ -993,12 +853,7 @@ class Operators(BlockBuilder):
             - sizes in each dimension are equal or 1
         """
     def greater(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator GREATER, which returns output.
 
@@ -1013,12 +868,7 @@ class Operators(BlockBuilder):
             - sizes in each dimension are equal or 1
         """
     def greater_equal(
-        self,
-        input1: Operand,
-        input2: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, input2: Operand, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator GREATER_EQUAL, which returns output.
 
@@ -1033,12 +883,7 @@ class Operators(BlockBuilder):
             - sizes in each dimension are equal or 1
         """
     def reduce_all(
-        self,
-        input: Operand,
-        *,
-        axis: int,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input: Operand, *, axis: int, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator REDUCE_ALL, which returns output.
 
@@ -1051,12 +896,7 @@ class Operators(BlockBuilder):
             - axis is a dimension of input
         """
     def reduce_any(
-        self,
-        input: Operand,
-        *,
-        axis: int,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input: Operand, *, axis: int, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator REDUCE_ANY, which returns output.
 
@@ -1074,8 +914,8 @@ class Operators(BlockBuilder):
         *,
         axis: int,
         nan_mode: NanPropagationMode | str = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator REDUCE_MAX, which returns output.
 
@@ -1095,8 +935,8 @@ class Operators(BlockBuilder):
         *,
         axis: int,
         nan_mode: NanPropagationMode | str = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator REDUCE_MIN, which returns output.
 
@@ -1111,12 +951,7 @@ class Operators(BlockBuilder):
             - axis is a dimension of input
         """
     def reduce_product(
-        self,
-        input: Operand,
-        *,
-        axis: int,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input: Operand, *, axis: int, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator REDUCE_PRODUCT, which returns output.
 
@@ -1129,12 +964,7 @@ class Operators(BlockBuilder):
             - axis is a dimension of input
         """
     def reduce_sum(
-        self,
-        input: Operand,
-        *,
-        axis: int,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input: Operand, *, axis: int, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator REDUCE_SUM, which returns output.
 
@@ -1149,12 +979,7 @@ class Operators(BlockBuilder):
             - axis is a dimension of input
         """
     def concat(
-        self,
-        input1: Sequence[Operand],
-        *,
-        axis: int,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Sequence[Operand], *, axis: int, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator CONCAT, which returns output.
 
@@ -1176,8 +1001,8 @@ class Operators(BlockBuilder):
         padding: Sizes,
         pad_const: Operand | None = ...,
         *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator PAD, which returns output.
 
@@ -1194,12 +1019,7 @@ class Operators(BlockBuilder):
             - pad_const has the shape [1]
         """
     def reshape(
-        self,
-        input1: Operand,
-        shape: Sizes,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, shape: Sizes, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator RESHAPE, which returns output.
 
@@ -1215,12 +1035,7 @@ class Operators(BlockBuilder):
             - the result has as many elements as the input
         """
     def reverse(
-        self,
-        input1: Operand,
-        *,
-        axis: int,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, *, axis: int, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator REVERSE, which returns output.
 
@@ -1240,8 +1055,8 @@ class Operators(BlockBuilder):
         start: Sizes,
         size: Sizes,
         *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator SLICE, which returns output.
 
@@ -1260,12 +1075,7 @@ class Operators(BlockBuilder):
             - a slice begins with a block: scales are not divided
         """
     def tile(
-        self,
-        input1: Operand,
-        multiples: Sizes,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, multiples: Sizes, *, dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator TILE, which returns output.
 
@@ -1281,12 +1091,7 @@ class Operators(BlockBuilder):
             - the values of multiples are at least 1
         """
     def transpose(
-        self,
-        input1: Operand,
-        *,
-        perms: Sequence[int],
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        self, input1: Operand, *, perms: Sequence[int], dtype: _DTypes = ..., name: _Names = ...
     ) -> Value:
         """Add the operator TRANSPOSE, which returns output.
 
@@ -1308,8 +1113,8 @@ class Operators(BlockBuilder):
         indices: Operand,
         row_count: Operand | None = ...,
         *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator GATHER, which returns output.
 
@@ -1340,8 +1145,8 @@ class Operators(BlockBuilder):
         indices: Operand,
         input: Operand,
         *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator SCATTER, which returns values_out.
 
@@ -1371,8 +1176,8 @@ class Operators(BlockBuilder):
         border: Sizes,
         *,
         mode: ResizeMode | str,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator RESIZE, which returns output.
 
@@ -1401,12 +1206,7 @@ class Operators(BlockBuilder):
             - output is [batch, height, width, channels]
         """
     def cast(
-        self,
-        input: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        scaled: bool = ...,
-        name: str | Sequence[str] = ...,
+        self, input: Operand, *, dtype: _DTypes = ..., scaled: bool = ..., name: _Names = ...
     ) -> Value:
         """Add the operator CAST, which returns output.
 
@@ -1441,8 +1241,8 @@ class Operators(BlockBuilder):
         per_channel: bool = ...,
         input_unsigned: bool = ...,
         output_unsigned: bool = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator RESCALE, which returns output.
 
@@ -1465,13 +1265,7 @@ class Operators(BlockBuilder):
             - there is one multiplier and shift, or one for each channel of the input
             - multipliers are not negative, and shifts are 2 to 62
         """
-    def identity(
-        self,
-        input1: Operand,
-        *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def identity(self, input1: Operand, *, dtype: _DTypes = ..., name: _Names = ...) -> Value:
         """Add the operator IDENTITY, which returns output.
 
         Types:
@@ -1488,8 +1282,8 @@ class Operators(BlockBuilder):
         b_scale: Operand,
         *,
         block_size: BlockSize | int | None = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator MATMUL_T_BLOCK_SCALED, which returns output_data.
 
@@ -1518,8 +1312,8 @@ class Operators(BlockBuilder):
         input_scale: Operand,
         *,
         block_size: BlockSize | int | None = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator CAST_FROM_BLOCK_SCALED, which returns output_data.
 
@@ -1539,8 +1333,8 @@ class Operators(BlockBuilder):
         input_data: Operand,
         *,
         block_size: BlockSize | int | None = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> tuple[Value, Value]:
         """Add the operator CAST_TO_BLOCK_SCALED, which returns output_data, output_scale.
 
@@ -1553,13 +1347,7 @@ class Operators(BlockBuilder):
             - input_data has rank at least 1
             - the last dimension of input_data is a multiple of the block size
         """
-    def dim(
-        self,
-        input1: Operand,
-        *,
-        axis: int,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def dim(self, input1: Operand, *, axis: int, name: _Names = ...) -> Value:
         """Add the operator DIM, which returns output.
 
         Types:
@@ -1573,12 +1361,7 @@ class Operators(BlockBuilder):
             - input1 has rank at least 1
             - axis is a dimension of input1
         """
-    def concat_shape(
-        self,
-        input: Sequence[Sizes],
-        *,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def concat_shape(self, input: Sequence[Sizes], *, name: _Names = ...) -> Value:
         """Add the operator CONCAT_SHAPE, which returns output.
 
         Types:
@@ -1589,13 +1372,7 @@ class Operators(BlockBuilder):
             - there is at least one operand
             - no operand is a shape of rank 0
         """
-    def add_shape(
-        self,
-        input1: Sizes,
-        input2: Sizes,
-        *,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def add_shape(self, input1: Sizes, input2: Sizes, *, name: _Names = ...) -> Value:
         """Add the operator ADD_SHAPE, which returns output.
 
         Types:
@@ -1606,13 +1383,7 @@ class Operators(BlockBuilder):
             - both operands have one rank
             - the values of the result fit into 64 bits
         """
-    def sub_shape(
-        self,
-        input1: Sizes,
-        input2: Sizes,
-        *,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def sub_shape(self, input1: Sizes, input2: Sizes, *, name: _Names = ...) -> Value:
         """Add the operator SUB_SHAPE, which returns output.
 
         Types:
@@ -1623,13 +1394,7 @@ class Operators(BlockBuilder):
             - both operands have one rank
             - the values of the result fit into 64 bits
         """
-    def mul_shape(
-        self,
-        input1: Sizes,
-        input2: Sizes,
-        *,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def mul_shape(self, input1: Sizes, input2: Sizes, *, name: _Names = ...) -> Value:
         """Add the operator MUL_SHAPE, which returns output.
 
         Types:
@@ -1641,12 +1406,7 @@ class Operators(BlockBuilder):
             - the values of the result fit into 64 bits
         """
     def slice_shape(
-        self,
-        input: Sizes,
-        start: Operand,
-        size: Operand,
-        *,
-        name: str | Sequence[str] = ...,
+        self, input: Sizes, start: Operand, size: Operand, *, name: _Names = ...
     ) -> Value:
         """Add the operator SLICE_SHAPE, which returns output.
 
@@ -1662,12 +1422,7 @@ class Operators(BlockBuilder):
             - size is at least 1
             - the slice ends within the input
         """
-    def exp2_shape(
-        self,
-        input: Sizes,
-        *,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def exp2_shape(self, input: Sizes, *, name: _Names = ...) -> Value:
         """Add the operator EXP2_SHAPE, which returns output.
 
         Types:
@@ -1677,12 +1432,7 @@ class Operators(BlockBuilder):
         Rules:
             - the values of input are 0 to 62
         """
-    def log2_ceil_shape(
-        self,
-        input: Sizes,
-        *,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def log2_ceil_shape(self, input: Sizes, *, name: _Names = ...) -> Value:
         """Add the operator LOG2_CEIL_SHAPE, which returns output.
 
         Types:
@@ -1692,12 +1442,7 @@ class Operators(BlockBuilder):
         Rules:
             - the values of input are 1 or more
         """
-    def log2_floor_shape(
-        self,
-        input: Sizes,
-        *,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def log2_floor_shape(self, input: Sizes, *, name: _Names = ...) -> Value:
         """Add the operator LOG2_FLOOR_SHAPE, which returns output.
 
         Types:
@@ -1707,13 +1452,7 @@ class Operators(BlockBuilder):
         Rules:
             - the values of input are 1 or more
         """
-    def max_shape(
-        self,
-        input1: Sizes,
-        input2: Sizes,
-        *,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def max_shape(self, input1: Sizes, input2: Sizes, *, name: _Names = ...) -> Value:
         """Add the operator MAX_SHAPE, which returns output.
 
         Types:
@@ -1723,13 +1462,7 @@ class Operators(BlockBuilder):
         Rules:
             - both operands have one rank
         """
-    def min_shape(
-        self,
-        input1: Sizes,
-        input2: Sizes,
-        *,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def min_shape(self, input1: Sizes, input2: Sizes, *, name: _Names = ...) -> Value:
         """Add the operator MIN_SHAPE, which returns output.
 
         Types:
@@ -1739,13 +1472,7 @@ class Operators(BlockBuilder):
         Rules:
             - both operands have one rank
         """
-    def mod_shape(
-        self,
-        input1: Sizes,
-        input2: Sizes,
-        *,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def mod_shape(self, input1: Sizes, input2: Sizes, *, name: _Names = ...) -> Value:
         """Add the operator MOD_SHAPE, which returns output.
 
         Types:
@@ -1756,13 +1483,7 @@ class Operators(BlockBuilder):
             - both operands have one rank
             - no value of input2 is 0
         """
-    def div_ceil_shape(
-        self,
-        input1: Sizes,
-        input2: Sizes,
-        *,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def div_ceil_shape(self, input1: Sizes, input2: Sizes, *, name: _Names = ...) -> Value:
         """Add the operator DIV_CEIL_SHAPE, which returns output.
 
         Types:
@@ -1773,13 +1494,7 @@ class Operators(BlockBuilder):
             - both operands have one rank
             - no value of input2 is 0
         """
-    def div_floor_shape(
-        self,
-        input1: Sizes,
-        input2: Sizes,
-        *,
-        name: str | Sequence[str] = ...,
-    ) -> Value:
+    def div_floor_shape(self, input1: Sizes, input2: Sizes, *, name: _Names = ...) -> Value:
         """Add the operator DIV_FLOOR_SHAPE, which returns output.
 
         Types:
@@ -1791,11 +1506,7 @@ class Operators(BlockBuilder):
             - no value of input2 is 0
         """
     def assert_equal_shape(
-        self,
-        input1: Sizes,
-        input2: Sizes,
-        *,
-        allow_broadcast: bool = ...,
+        self, input1: Sizes, input2: Sizes, *, allow_broadcast: bool = ...
     ) -> None:
         """Add the operator ASSERT_EQUAL_SHAPE, which returns nothing.
 
@@ -1819,8 +1530,8 @@ class Operators(BlockBuilder):
         dilation: Sizes,
         *,
         block_size: BlockSize | int | None = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator CONV2D_BLOCK_SCALED, which returns output.
 
@@ -1860,8 +1571,8 @@ class Operators(BlockBuilder):
         pad: Sizes,
         *,
         nan_mode: NanPropagationMode | str = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator MAX_POOL2D_ADAPTIVE, which returns output.
 
@@ -1892,8 +1603,8 @@ class Operators(BlockBuilder):
         input_zp: Operand | None = ...,
         output_zp: Operand | None = ...,
         acc_type: DTypeLike | None = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator AVG_POOL2D_ADAPTIVE, which returns output.
 
@@ -1926,8 +1637,8 @@ class Operators(BlockBuilder):
         *,
         input_scale: Operand | None = ...,
         block_size: BlockSize | int | None = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value | tuple[Value, ...]:
         """Add the operator RESHAPE_BLOCK_SCALED, which returns output, output_scale.
 
@@ -1957,8 +1668,8 @@ class Operators(BlockBuilder):
         *,
         values_scale: Operand | None = ...,
         block_size: BlockSize | int | None = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value | tuple[Value, ...]:
         """Add the operator ROW_GATHER_BLOCK_SCALED, which returns output, output_scale.
 
@@ -1989,8 +1700,8 @@ class Operators(BlockBuilder):
         indices: Operand,
         row_count: Operand,
         *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator ROW_GATHER, which returns output.
 
@@ -2015,8 +1726,8 @@ class Operators(BlockBuilder):
         a_zp: Operand | None = ...,
         b_zp: Operand | None = ...,
         *,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator MATMUL_T, which returns output.
 
@@ -2046,8 +1757,8 @@ class Operators(BlockBuilder):
         *,
         axis: int,
         nan_mode: NanPropagationMode | str = ...,
-        dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
-        name: str | Sequence[str] = ...,
+        dtype: _DTypes = ...,
+        name: _Names = ...,
     ) -> Value:
         """Add the operator ARGMIN, which returns output.
 

@@ -137,10 +137,10 @@ def _reasons(row: Diagnosis) -> list[str]:
 def _as_json(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str:
     import json
 
-    from tosa_convert.version import __version__
+    from tosa_convert.version import STAMP
 
     document = {
-        "tool": f"tosa-convert {__version__}",
+        **STAMP,
         "file": stored.path,
         "format": stored.format,
         "version": str(graph.version),

@@ -20,7 +20,7 @@ from tosa_convert.formats.read import Storage
 from tosa_convert.graph.model import UNLOCATED, SoftwareVersion, Target, Version, counted
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format
 from tosa_convert.rules.amounts import Amount
-from tosa_convert.version import __version__
+from tosa_convert.version import STAMP
 from tosa_convert.views.inspection.listing import (
     ConstantRow,
     OperatorRow,
@@ -414,7 +414,7 @@ _MEMBERS: Final[Mapping[type, str]] = {
 def document(files: Sequence[dict[str, Any]]) -> str:
     import json  # the screen is printed without it
 
-    content = {"tool": f"tosa-convert {__version__}", "schema": SCHEMA, "files": list(files)}
+    content = {**STAMP, "schema": SCHEMA, "files": list(files)}
     return json.dumps(as_json(content), indent=1, allow_nan=False) + "\n"
 
 

@@ -44,7 +44,7 @@ from tosa_convert.io.files import STANDARD
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.rules.families.core import dashed
 from tosa_convert.rules.public import TARGET_CODES, Needs, needs
-from tosa_convert.version import __version__
+from tosa_convert.version import STAMP, __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,7 +157,7 @@ def as_json(reports: Sequence[FileReport]) -> str:
         }
         for report in reports
     ]
-    document = {"tool": f"tosa-convert {__version__}", "files": files, "summary": _counts(reports)}
+    document = {**STAMP, "files": files, "summary": _counts(reports)}
     return json.dumps(document, indent=1) + "\n"
 
 

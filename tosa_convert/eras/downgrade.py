@@ -71,11 +71,9 @@ class Form:
         self.downgrades = downgrades
 
     def editor(self, block: Block) -> DowngradeEditor:
-        """Return what makes the operators of a block."""
         return DowngradeEditor(block, self.state)
 
     def has_operator(self, operator: Operator) -> bool:
-        """Return whether there is an operator of this name."""
         # Of variables there are findings, and constant shapes can become attributes.
         spec = operator.spec
         return (
@@ -85,7 +83,6 @@ class Form:
         )
 
     def has_type(self, dtype: DType) -> bool:
-        """Return whether there is an element type."""
         return TYPES.get(dtype.name, "") <= self.state
 
 

@@ -156,11 +156,9 @@ class Upgrade:
         return bool(self._counts)
 
     def add(self, operation: str, what: str) -> None:
-        """Count a change of an operation."""
         self._counts[operation, what] += 1
 
     def changes(self) -> list[Change]:
-        """Return the changes, sorted by operation."""
         return [Change(*key, count) for key, count in sorted(self._counts.items())]
 
     def lines(self) -> Iterator[str]:
@@ -215,7 +213,6 @@ class Editor(BlockEditor):
         self.label = ""
 
     def begin_operation(self, label: str, location: str) -> None:
-        """Make what follows for the operation of this name and location."""
         self.label, self.location = label, location
 
     def note(self, what: str) -> None:
@@ -225,7 +222,6 @@ class Editor(BlockEditor):
     # -- values that are there ----------------------------------------------------------------
 
     def tensor(self, name: str) -> Tensor:
-        """Return the tensor of this name."""
         tensor = self.tensors.get(name)
         if tensor is None:
             is_shape = name in self.shapes
@@ -234,13 +230,11 @@ class Editor(BlockEditor):
         return tensor
 
     def operand(self, old: OldOperation, index: int) -> Tensor:
-        """Return an operand that must be a tensor."""
         if index >= len(old.inputs):
             raise Refused(f"it has {len(old.inputs)} operands, expected more than {index}")
         return self.tensor(old.inputs[index])
 
     def result(self, old: OldOperation) -> Tensor:
-        """Return the only result."""
         if len(old.outputs) != 1:
             raise Refused(f"it has {len(old.outputs)} results, expected 1")
         return self.tensor(old.outputs[0])
@@ -268,7 +262,6 @@ class Editor(BlockEditor):
     # -- values that are made -----------------------------------------------------------------
 
     def constant(self, elements: Data, dtype: DTypeLike, *, name: str = "") -> str:
-        """Add a CONST of these values."""
         try:
             return super().constant(elements, dtype, name=name)
         except TosaConvertError as error:
@@ -276,7 +269,6 @@ class Editor(BlockEditor):
             raise Refused(f"the value of {name.rpartition('/')[2]}: {problem}") from None
 
     def const_shape(self, sizes: Sequence[int], *, name: str = "") -> str:
-        """Add a CONST_SHAPE of these sizes."""
         try:
             return super().const_shape(sizes, name=name)
         except TosaConvertError:
@@ -326,7 +318,6 @@ class Editor(BlockEditor):
 
 
 def integers(old: OldOperation, name: str, length: int = -1) -> tuple[int, ...]:
-    """Return an attribute that is a list of integers."""
     value = old.attributes.get(name)
     if not isinstance(value, (list, tuple)) or not all(type(item) is int for item in value):
         raise Refused(f"its attribute {name} is not a list of integers")
@@ -336,7 +327,6 @@ def integers(old: OldOperation, name: str, length: int = -1) -> tuple[int, ...]:
 
 
 def integer(old: OldOperation, name: str, default: int | None = None) -> int:
-    """Return an attribute that is an integer."""
     value = old.attributes.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool):
         raise Refused(f"its attribute {name} is not an integer")
@@ -344,7 +334,6 @@ def integer(old: OldOperation, name: str, default: int | None = None) -> int:
 
 
 def number(old: OldOperation, name: str) -> float:
-    """Return an attribute that is a floating-point number."""
     value = old.attributes.get(name)
     if not isinstance(value, float):
         raise Refused(f"its attribute {name} is not a floating-point number")
@@ -352,7 +341,6 @@ def number(old: OldOperation, name: str) -> float:
 
 
 def flag(old: OldOperation, name: str, default: bool | None = None) -> bool:
-    """Return an attribute that is a bool."""
     value = old.attributes.get(name, default)
     if not isinstance(value, bool):
         raise Refused(f"its attribute {name} is not a bool")
@@ -373,7 +361,6 @@ def text(old: OldOperation, name: str, default: str | None = None) -> str:
 
 
 def member(old: OldOperation, name: str, enum: type[Enum], default: Enum | None = None) -> Enum:
-    """Return an attribute that is a member of an enum, by its name."""
     if name not in old.attributes and default is not None:
         return default
     found = text(old, name)

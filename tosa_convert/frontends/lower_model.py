@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.process.request import (
-    STAGE_FILE,
-    Interface,
-    Request,
-    numeric_shapes,
-)
+from tosa_convert.frontends.process.request import STAGE_FILE, Interface, Request, numeric_shapes
 from tosa_convert.frontends.process.run import TIMEOUT, run_converter
 from tosa_convert.frontends.table import LIBRARIES, Recognised, on_route, refuse_func
 from tosa_convert.io.files import file_error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -14,6 +14,8 @@ from tosa_convert.frontends.module_header import read_module_header
 from tosa_convert.frontends.onnx.header import OnnxValue, read_onnx
 from tosa_convert.frontends.process.request import scale_text
 from tosa_convert.frontends.protobuf import Value, fields
+from tosa_convert.frontends.protobuf import message as _message
+from tosa_convert.frontends.protobuf import text as _text
 from tosa_convert.frontends.table import is_file, model_kinds, recognize, refuse_func
 from tosa_convert.frontends.tflite.read import operator_name, read_tflite
 from tosa_convert.frontends.tflite.unlowered import known_unlowered
@@ -117,22 +119,9 @@ def _sizes(message: memoryview) -> tuple[int | str, ...] | None:
 
 
 def _size(value: Value) -> int | str:
-    found = dict(_numbers(_message(value))).get(1, 0)
+    numbers = {key: one for key, one in fields(_message(value)) if isinstance(one, int)}
+    found = numbers.get(1, 0)
     return "?" if found >> 63 else found  # A negative number has 64 bits.
-
-
-def _numbers(message: memoryview) -> Iterator[tuple[int, int]]:
-    return ((number, value) for number, value in fields(message) if isinstance(value, int))
-
-
-def _message(value: Value) -> memoryview:
-    if isinstance(value, int):
-        raise ValueError("a field is a number, expected a message")
-    return value
-
-
-def _text(value: Value) -> str:
-    return bytes(_message(value)).decode(errors="replace")
 
 
 #: Names of ONNX's element types, by their number.

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -73,10 +73,7 @@ _DEFAULTS: Final = {
 
 
 @takes_keywords(FileKeywords, **_DEFAULTS)
-def from_file(
-    path: str | os.PathLike[str],
-    **options: Unpack[FileKeywords],
-) -> Graph:
+def from_file(path: str | os.PathLike[str], **options: Unpack[FileKeywords]) -> Graph:
     """Convert a model of any framework, which its content tells.
 
     Args:
@@ -123,30 +120,17 @@ def from_file(
             f"the input is not a model that a frontend reads, expected one of: {model_kinds()}"
         )
         raise fail("unrecognised-input", name, message)
-    with lowered(model, _options_of(options)) as found:
-        return found.graph
+    return _of_model(model, options)
 
 
 @takes_keywords(TFLiteKeywords, **_DEFAULTS)
-def from_tflite(
-    path: str | os.PathLike[str],
-    **options: Unpack[TFLiteKeywords],
-) -> Graph:
-    """Convert a TFLite model.
+def from_tflite(path: str | os.PathLike[str], **options: Unpack[TFLiteKeywords]) -> Graph:
+    """Convert a TFLite model. Further keywords are those of `from_file`.
 
     Args:
         path: a .tflite file.
-        input_shapes: input -> its sizes in elements, for inputs with dynamic dimensions; an input
-            goes by its name in the signature, the name of its tensor,
-            or its position (`arg0`).
-        full_paths: keep the folders of file names in locations.
-        exact: as in `from_file`.
-        narrow: element types to convert, "i64" to i32 and "f64" to f32. Every tensor that is narrowed is
-            logged.
-        func: the signature of a TFLite model that is converted; by default that of its main subgraph.
-        python: another Python to lower it in; by default this one.
-        timeout: seconds that the converter may take.
-        limits: as in `load`; `converter-memory` bounds the converter.
+        input_shapes: an input goes by its name in the signature, the name of its tensor, or its
+            position (`arg0`).
 
     Returns:
         The program. Inputs and outputs have their names in the signature, else those of the tensors;
@@ -154,9 +138,7 @@ def from_tflite(
 
     Raises:
         TosaConvertError: "unrecognised-input" for what is not a TFLite model, or a damaged one;
-            "frontend-missing" if the other Python lacks numpy or ml_dtypes; "not-lowered" with every
-            operator that does not lower; "frontend-failed" if it takes too long or too much memory;
-            "unknown-argument" or "option-conflict" for shapes that the model does not have.
+            "frontend-missing" if the other Python lacks numpy or ml_dtypes; others as `from_file`.
 
     Example:
         >>> import tosa_convert as tc
@@ -165,7 +147,7 @@ def from_tflite(
         ['image']
     """
     refuse_unexpected(from_tflite, options)
-    return _of_frontend("tflite", path, _options_of(options))
+    return _of_frontend("tflite", path, options)
 
 
 def from_jax(
@@ -217,21 +199,12 @@ def from_jax(
 
 
 @takes_keywords(ModelKeywords, **_DEFAULTS)
-def from_keras(
-    model: Any,
-    **options: Unpack[ModelKeywords],
-) -> Graph:
-    """Convert a Keras model; see `from_file`.
+def from_keras(model: Any, **options: Unpack[ModelKeywords]) -> Graph:
+    """Convert a Keras model. Further keywords are those of `from_file`.
 
     Args:
         model: a keras.Model, or the path of a .keras or .h5 file.
-        input_shapes: as for `from_file`, like the others.
-        full_paths: keep the folders of file names in locations.
-        exact: as in `from_file`.
-        narrow: element types to convert.
         python: the Python that has Keras and TensorFlow; by default this one.
-        timeout: seconds that the converter may take.
-        limits: as in `load`; `converter-memory` bounds the converter.
 
     Returns:
         The program, as of the TFLite model that Keras exports.
@@ -249,9 +222,8 @@ def from_keras(
         ['image']
     """
     refuse_unexpected(from_keras, options)
-    given = _options_of(options)
     if isinstance(model, (str, os.PathLike)):
-        return _of_frontend("keras", model, given)
+        return _of_frontend("keras", model, options)
     if not hasattr(model, "export"):
         raise TypeError(f"found {type(model).__name__}, expected a keras.Model or a path")
     from tosa_convert.frontends.keras.convert import export
@@ -259,44 +231,29 @@ def from_keras(
     with temporary_folder("tosa-frontend-") as folder:
         # A SavedModel has no Python code: layers of one's own need not be known to the child.
         path = os.path.join(folder, getattr(model, "name", "") or "model")
-        export(model, path, numeric_shapes(given.read.input_shapes))
+        export(model, path, numeric_shapes(_options_of(options).read.input_shapes))
         inputs = [tensor.name for tensor in getattr(model, "inputs", None) or []]
         names = {
             INPUT_NAMES: json.dumps(inputs),
             OUTPUT_NAMES: json.dumps(getattr(model, "output_names", [])),
         }
-        return _of_frontend("tensorflow", path, replace(given, options=names))
+        return _of_frontend("tensorflow", path, options, names)
 
 
 @takes_keywords(ModelKeywords, **_DEFAULTS)
-def from_onnx(
-    path: str | os.PathLike[str],
-    **options: Unpack[ModelKeywords],
-) -> Graph:
-    """Convert an ONNX model.
+def from_onnx(path: str | os.PathLike[str], **options: Unpack[ModelKeywords]) -> Graph:
+    """Convert an ONNX model. Further keywords are those of `from_file`.
 
     Args:
         path: an .onnx file; files of external weights are beside it.
-        input_shapes: input -> its sizes in elements, for inputs with dynamic dimensions; an input
-            goes by its name.
-        full_paths: keep the folders of file names in locations.
-        exact: as in `from_file`.
-        narrow: element types to convert, "i64" to i32 and "f64" to f32. Every tensor that is narrowed is
-            logged.
-        python: the Python that has the packages of the extra `onnx`; by default this one.
-        timeout: seconds that the converter may take.
-        limits: as in `load`; `converter-memory` bounds the converter.
 
     Returns:
         The program. Inputs and outputs have the names of the graph; locations name the nodes.
 
     Raises:
-        TosaConvertError: "unrecognised-input" for what is not an ONNX model; "frontend-missing" if
-            a package of the extra `onnx` is not installed;
-            "not-lowered" with every operator that does not lower; "frontend-failed" if the converter
-            crashed, refused the model or took too long; "unknown-argument" or "option-conflict" for
-            shapes that the model does not have; "missing-data" or "unsafe-path" for external weights
-            that are not in the model's folder.
+        TosaConvertError: "unrecognised-input" for what is not an ONNX model; "missing-data" or
+            "unsafe-path" for external weights that are not in the model's folder; others as
+            `from_file`.
 
     Example:
         >>> import tosa_convert as tc
@@ -305,7 +262,7 @@ def from_onnx(
         ['image']
     """
     refuse_unexpected(from_onnx, options)
-    return _of_frontend("onnx", path, _options_of(options))
+    return _of_frontend("onnx", path, options)
 
 
 @takes_keywords(TorchKeywords, **_DEFAULTS)
@@ -317,21 +274,17 @@ def from_torch(
 ) -> Graph:
     """Convert a torch module; buffers that a call changes become variables.
 
+    Further keywords are those of `from_file`.
+
     Args:
         module: a `torch.nn.Module`, which is exported with the arguments, or a
             `torch.export.ExportedProgram`, which is taken as it is.
         args: example arguments: tensors of the types and sizes that the program is to take.
         kwargs: example arguments by keyword.
-        via: as in `from_file`; a module that was quantised by pt2e has integer arithmetic by way of
-            "executorch".
-        input_shapes: as in `from_file`, for an exported program with dynamic dimensions.
-        full_paths: as in `from_file`.
-        exact: as in `from_file`.
-        narrow: as in `from_file`.
+        via: a module that was quantised by pt2e has integer arithmetic by way of "executorch".
+        input_shapes: for an exported program with dynamic dimensions.
         python: the Python that has the packages of the route, and can load the program that this one
             saves; by default this one.
-        timeout: as in `from_file`.
-        limits: as in `from_file`.
 
     Returns:
         The program. Its inputs have the names of the arguments, and the outputs those of the
@@ -355,17 +308,30 @@ def from_torch(
     with temporary_folder("tosa-frontend-") as name:
         path = Path(name) / "module.pt2"
         saved = save_program(module, args, kwargs, path)
-        model = Recognised("torch", str(path), type(module).__name__)
-        with lowered(model, replace(_options_of(options), options=saved)) as found:
-            return found.graph
+        return _of_model(Recognised("torch", str(path), type(module).__name__), options, saved)
 
 
-def _options_of(keywords: Mapping[str, Any]) -> FrontendOptions:
+def _options_of(
+    keywords: Mapping[str, Any], options: Mapping[str, str] | None = None
+) -> FrontendOptions:
     own = {name: keywords[name] for name in _DEFAULTS if name in keywords}
-    return FrontendOptions(read=ReadOptions.of(keywords), **own)
+    return FrontendOptions(read=ReadOptions.of(keywords), options=options or {}, **own)
 
 
-def _of_frontend(name: str, path: str | os.PathLike[str], options: FrontendOptions) -> Graph:
+def _of_model(
+    model: Recognised, keywords: Mapping[str, Any], options: Mapping[str, str] | None = None
+) -> Graph:
+    """Convert a model, with the keywords of a public function and what only its frontend knows."""
+    with lowered(model, _options_of(keywords, options)) as found:
+        return found.graph
+
+
+def _of_frontend(
+    name: str,
+    path: str | os.PathLike[str],
+    keywords: Mapping[str, Any],
+    options: Mapping[str, str] | None = None,
+) -> Graph:
     """Convert a model of one framework.
 
     Raises TosaConvertError("unrecognised-input") if it is not one, and what `from_file` raises.
@@ -375,5 +341,4 @@ def _of_frontend(name: str, path: str | os.PathLike[str], options: FrontendOptio
         found = f"a model for {model.frontend}" if model else "something else"
         message = f"the input is {found}, expected {FRONTENDS[name].reads}"
         raise fail("unrecognised-input", os.fspath(path), message)
-    with lowered(model, options) as made:
-        return made.graph
+    return _of_model(model, keywords, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding
@@ -67,10 +67,7 @@ _TORCH: Final = (
         "a size is computed at run time: fix the sizes of the inputs with --input-shape",
     ),
     (r"per_channel", "convert with --via executorch, or quantise per tensor"),
-    (
-        r"Loop|Scan|prim\.If|higher_order|cond|while",
-        "unroll it, or use torch.where",
-    ),
+    (r"Loop|Scan|prim\.If|higher_order|cond|while", "unroll it, or use torch.where"),
     (r"ReverseSequence", "gather the steps in the reversed order of each row"),
     (r"Sequence|Optional|String|onnx\.(Regex|Label)", "TOSA has tensors of numbers only"),
     (
@@ -196,6 +193,25 @@ def name_of(location: str) -> str:
 
 
 _NO_LOWERING: Final = " has no lowering to TOSA"
+#: In place of an operator's name, if none is to blame.
+THE_MODEL: Final = "the model"
+
+
+def unlowered(operator: str, where: str = "", reason: str = "", hint: str = "") -> NotLowered:
+    """Return a row for one operator. hint: what would help; "" for the advice of the operator."""
+    return NotLowered(operator=operator, where=where, reason=reason, hint=hint)
+
+
+def grouped(rows: Iterable[NotLowered], framework: str) -> list[NotLowered]:
+    """Join rows of one operator and reason, in their order, with the first place, and give advice."""
+    found: dict[tuple[str, str], NotLowered] = {}
+    for row in rows:
+        first = found.setdefault((row.operator, row.reason), row)
+        if first is not row:
+            first.count += row.count
+    for row in found.values():
+        row.hint = row.hint or advice(framework, row.operator)
+    return list(found.values())
 
 
 def findings(rows: Sequence[NotLowered], source: str) -> Iterator[Finding]:

@@ -449,7 +449,6 @@ def sizes(shape: Sequence[int]) -> str:
 
 
 def block_path(region: str, block: str) -> str:
-    """Return the path of a block, for messages."""
     return f"region {quoted(region)} block {quoted(block)}"
 
 

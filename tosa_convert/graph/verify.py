@@ -46,6 +46,15 @@ if TYPE_CHECKING:
 
 #: For writers of a graph whose columns are not known.
 NO_COLUMNS: Final[Mapping[str, BlockColumns]] = MappingProxyType({})
+#: Operator, side and number of values that newer drafts have, and are not here -> what to do.
+_NEWER_FORMS: Final = {
+    (
+        "SCATTER",
+        "input",
+        4,
+    ): "SCATTER takes a row count in the draft of TOSA 1.1 of September 2026, "
+    "which tosa-convert does not read yet: write an index for each row"
+}
 #: Blocks of fewer operators are not worth array operations.
 _MIN_COLUMNS: Final = FEW
 
@@ -328,7 +337,7 @@ class _BlockRules:
                 expected = str(fewest) if fewest == most else f"{fewest} to {most or 'any'}"
                 listed = ", ".join(row.name for row in rows) or "none"
                 message = f"it has {count} {side}s, expected {expected}: {listed}"
-                self.wrong(index, operator, message)
+                self.wrong(index, operator, message, _NEWER_FORMS.get((spec.name, side, count), ""))
                 continue
             for position, name in enumerate(names):
                 row = row_at(position, count)

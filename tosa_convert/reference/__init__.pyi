@@ -131,8 +131,8 @@ def conv2d(
     """
 
 def conv3d(
-    input: Data,
-    weight: Data,
+    input: Data | Scaled,
+    weight: Data | Scaled,
     bias: Data,
     input_zp: Data | None = ...,
     weight_zp: Data | None = ...,
@@ -159,8 +159,22 @@ def conv3d(
           PRO-FP: T BF16; U BF16; B BF16; A FP32
           PRO-FP: T FP8E4M3; U FP8E4M3; B FP16; A FP16
           PRO-FP: T FP8E5M2; U FP8E5M2; B FP16; A FP16
-          PRO-FP, TOSA 1.1: T FP8E4M3; U FP8E4M3; B FP32; A FP32
-          PRO-FP, TOSA 1.1: T FP8E5M2; U FP8E5M2; B FP32; A FP32
+          PRO-FP, TOSA 1.1: T FP32, FP16, BF16, FP8E4M3 or FP8E5M2; U FP32, FP16, BF16, FP8E4M3 or
+            FP8E5M2; B FP32; A FP32
+          PRO-FP, TOSA 1.1: T FP16, FP8E4M3 or FP8E5M2; U FP16, FP8E4M3 or FP8E5M2; B FP16; A FP16
+            or FP32
+          PRO-FP, TOSA 1.1: T BF16, FP8E4M3 or FP8E5M2; U BF16, FP8E4M3 or FP8E5M2; B BF16; A BF16
+            or FP32
+          PRO-FP, EXT-MXFP-CONV: T FP32, FP16, BF16, FP8E4M3, FP8E5M2 or block-scaled; U
+            block-scaled; B FP32; A FP32
+          PRO-FP, EXT-MXFP-CONV: T block-scaled; U FP32, FP16, BF16, FP8E4M3 or FP8E5M2; B FP32; A
+            FP32
+          PRO-FP, EXT-MXFP-CONV: T FP16, FP8E4M3, FP8E5M2 or block-scaled; U block-scaled; B FP16; A
+            FP16 or FP32
+          PRO-FP, EXT-MXFP-CONV: T block-scaled; U FP16, FP8E4M3 or FP8E5M2; B FP16; A FP16 or FP32
+          PRO-FP, EXT-MXFP-CONV: T BF16, FP8E4M3, FP8E5M2 or block-scaled; U block-scaled; B BF16; A
+            BF16 or FP32
+          PRO-FP, EXT-MXFP-CONV: T block-scaled; U BF16, FP8E4M3 or FP8E5M2; B BF16; A BF16 or FP32
 
     Rules:
         - input has rank 5
@@ -404,11 +418,7 @@ def clamp(
         - min_val and max_val are numbers, and in order
     """
 
-def erf(
-    input: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def erf(input: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the error function, computed in FP64 and rounded once; of FP32 within 0.75 units in
     the last place.
 
@@ -417,11 +427,7 @@ def erf(
           PRO-FP: T FP32, FP16 or BF16
     """
 
-def sigmoid(
-    input: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def sigmoid(input: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return 1 / (1 + exp(-x)), computed in FP64 and rounded once; of FP32 within 0.501 units in
     the last place.
 
@@ -430,11 +436,7 @@ def sigmoid(
           PRO-FP: T FP32, FP16 or BF16
     """
 
-def tanh(
-    input: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def tanh(input: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the hyperbolic tangent, computed in FP64 and rounded once; of FP32 within 0.52 units
     in the last place.
 
@@ -443,12 +445,7 @@ def tanh(
           PRO-FP: T FP32, FP16 or BF16
     """
 
-def add(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def add(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return input1 + input2.
 
     Types:
@@ -462,11 +459,7 @@ def add(
     """
 
 def arithmetic_right_shift(
-    input1: Data,
-    input2: Data,
-    *,
-    round: bool = ...,
-    out_type: DTypeLike | None = ...,
+    input1: Data, input2: Data, *, round: bool = ..., out_type: DTypeLike | None = ...
 ) -> Array:
     """Return input1 >> input2 with its sign; with `round`, the last bit shifted out is added.
 
@@ -481,12 +474,7 @@ def arithmetic_right_shift(
         - no value is shifted by a negative amount, or by as many bits as it has or more
     """
 
-def bitwise_and(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def bitwise_and(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the bits that both have.
 
     Types:
@@ -499,12 +487,7 @@ def bitwise_and(
         - sizes in each dimension are equal or 1
     """
 
-def bitwise_or(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def bitwise_or(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the bits that one or both have.
 
     Types:
@@ -517,12 +500,7 @@ def bitwise_or(
         - sizes in each dimension are equal or 1
     """
 
-def bitwise_xor(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def bitwise_xor(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the bits that only one has.
 
     Types:
@@ -535,12 +513,7 @@ def bitwise_xor(
         - sizes in each dimension are equal or 1
     """
 
-def intdiv(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def intdiv(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the quotient of integers, rounded toward zero. A division by zero is not defined.
 
     Types:
@@ -553,12 +526,7 @@ def intdiv(
         - no value is divided by 0
     """
 
-def logical_and(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def logical_and(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return whether both are true.
 
     Types:
@@ -570,12 +538,7 @@ def logical_and(
         - sizes in each dimension are equal or 1
     """
 
-def logical_left_shift(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def logical_left_shift(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the bits of input1 shifted left by input2, with zeros from the right.
 
     Types:
@@ -588,12 +551,7 @@ def logical_left_shift(
         - no value is shifted by a negative amount, or by as many bits as it has or more
     """
 
-def logical_right_shift(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def logical_right_shift(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the bits of input1 shifted right by input2, with zeros from the left.
 
     Types:
@@ -606,12 +564,7 @@ def logical_right_shift(
         - no value is shifted by a negative amount, or by as many bits as it has or more
     """
 
-def logical_or(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def logical_or(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return whether one or both are true.
 
     Types:
@@ -623,12 +576,7 @@ def logical_or(
         - sizes in each dimension are equal or 1
     """
 
-def logical_xor(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def logical_xor(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return whether only one is true.
 
     Types:
@@ -681,11 +629,7 @@ def minimum(
     """
 
 def mul(
-    input1: Data,
-    input2: Data,
-    shift: Data | None = ...,
-    *,
-    out_type: DTypeLike | None = ...,
+    input1: Data, input2: Data, shift: Data | None = ..., *, out_type: DTypeLike | None = ...
 ) -> Array:
     """Return input1 * input2.
 
@@ -708,12 +652,7 @@ def mul(
         - shift is 0 to 63, and 0 unless the operands are of INT32
     """
 
-def pow(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def pow(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return input1 to the power of input2.
 
     A negative base, 0 to a power of at most 0, infinities and NaN are not defined.
@@ -727,12 +666,7 @@ def pow(
         - sizes in each dimension are equal or 1
     """
 
-def sub(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def sub(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return input1 - input2.
 
     Types:
@@ -745,12 +679,7 @@ def sub(
         - sizes in each dimension are equal or 1
     """
 
-def table(
-    input1: Data,
-    table: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def table(input1: Data, table: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the entries of a table.
 
     INT8: entry input + 128. INT16: the upper 9 bits choose an entry and the lower 7 interpolate
@@ -766,11 +695,7 @@ def table(
         - a table has an entry for each value of INT8, or 513 for INT16
     """
 
-def abs(
-    input1: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def abs(input1: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the absolute value. That of the least integer is not defined.
 
     Types:
@@ -780,11 +705,7 @@ def abs(
           PRO-FP: T FP32, FP16 or BF16
     """
 
-def bitwise_not(
-    input1: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def bitwise_not(input1: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return each bit inverted.
 
     Types:
@@ -793,11 +714,7 @@ def bitwise_not(
           PRO-INT or PRO-FP: T INT64
     """
 
-def ceil(
-    input1: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def ceil(input1: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the least integer that is not less.
 
     Types:
@@ -805,11 +722,7 @@ def ceil(
           PRO-FP: T FP32, FP16 or BF16
     """
 
-def clz(
-    input1: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def clz(input1: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the number of zero bits before the first one; the bits of the type for 0.
 
     Types:
@@ -818,11 +731,7 @@ def clz(
           PRO-INT or PRO-FP: T INT64
     """
 
-def cos(
-    input1: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def cos(input1: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the cosine of an angle in radians, within 2 units in the last place.
 
     Types:
@@ -830,11 +739,7 @@ def cos(
           PRO-FP: T FP32, FP16 or BF16
     """
 
-def exp(
-    input1: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def exp(input1: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return e to the power of the operand, computed in FP64 and rounded once; of FP32 within
     0.501 units in the last place.
 
@@ -843,11 +748,7 @@ def exp(
           PRO-FP: T FP32, FP16 or BF16
     """
 
-def floor(
-    input1: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def floor(input1: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the greatest integer that is not greater.
 
     Types:
@@ -855,11 +756,7 @@ def floor(
           PRO-FP: T FP32, FP16 or BF16
     """
 
-def log(
-    input1: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def log(input1: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the natural logarithm, which is NaN for negative operands, computed in FP64 and
     rounded once; of FP32 within 0.82 units in the last place.
 
@@ -868,11 +765,7 @@ def log(
           PRO-FP: T FP32, FP16 or BF16
     """
 
-def logical_not(
-    input1: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def logical_not(input1: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return whether the operand is false.
 
     Types:
@@ -902,11 +795,7 @@ def negate(
         - output_zp has the shape [1], and is 0 unless it is of INT8
     """
 
-def reciprocal(
-    input1: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def reciprocal(input1: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return 1 / x, correctly rounded.
 
     Types:
@@ -914,11 +803,7 @@ def reciprocal(
           PRO-FP: T FP32, FP16 or BF16
     """
 
-def rsqrt(
-    input1: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def rsqrt(input1: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the reciprocal of the correctly rounded root; NaN for negative operands.
 
     Types:
@@ -926,11 +811,7 @@ def rsqrt(
           PRO-FP: T FP32, FP16 or BF16
     """
 
-def sin(
-    input1: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def sin(input1: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the sine of an angle in radians, within 2 units in the last place.
 
     Types:
@@ -938,13 +819,7 @@ def sin(
           PRO-FP: T FP32, FP16 or BF16
     """
 
-def select(
-    input1: Data,
-    input2: Data,
-    input3: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def select(input1: Data, input2: Data, input3: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the element of input2 where input1 is true, and of input3 elsewhere.
 
     Types:
@@ -958,12 +833,7 @@ def select(
         - sizes in each dimension are equal or 1
     """
 
-def equal(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def equal(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return whether both are equal; NaN equals nothing.
 
     Types:
@@ -977,12 +847,7 @@ def equal(
         - sizes in each dimension are equal or 1
     """
 
-def greater(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def greater(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return whether input1 > input2; false for NaN.
 
     Types:
@@ -996,12 +861,7 @@ def greater(
         - sizes in each dimension are equal or 1
     """
 
-def greater_equal(
-    input1: Data,
-    input2: Data,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def greater_equal(input1: Data, input2: Data, *, out_type: DTypeLike | None = ...) -> Array:
     """Return whether input1 >= input2; false for NaN.
 
     Types:
@@ -1015,12 +875,7 @@ def greater_equal(
         - sizes in each dimension are equal or 1
     """
 
-def reduce_all(
-    input: Data,
-    *,
-    axis: int,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def reduce_all(input: Data, *, axis: int, out_type: DTypeLike | None = ...) -> Array:
     """Return whether all elements along the axis are true.
 
     Types:
@@ -1032,12 +887,7 @@ def reduce_all(
         - axis is a dimension of input
     """
 
-def reduce_any(
-    input: Data,
-    *,
-    axis: int,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def reduce_any(input: Data, *, axis: int, out_type: DTypeLike | None = ...) -> Array:
     """Return whether any element along the axis is true.
 
     Types:
@@ -1089,12 +939,7 @@ def reduce_min(
         - axis is a dimension of input
     """
 
-def reduce_product(
-    input: Data,
-    *,
-    axis: int,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def reduce_product(input: Data, *, axis: int, out_type: DTypeLike | None = ...) -> Array:
     """Return the product of the elements along the axis, computed in FP64 and rounded once.
 
     Types:
@@ -1106,12 +951,7 @@ def reduce_product(
         - axis is a dimension of input
     """
 
-def reduce_sum(
-    input: Data,
-    *,
-    axis: int,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def reduce_sum(input: Data, *, axis: int, out_type: DTypeLike | None = ...) -> Array:
     """Return the sum of the elements along the axis; floating point in numpy's order, in FP32.
 
     Integers are added in their order, and all sums on the way have to fit.
@@ -1128,18 +968,10 @@ def reduce_sum(
     """
 
 @overload
-def concat(  # type: ignore[overload-overlap]
-    input1: Sequence[Scaled],
-    *,
-    axis: int,
-    out_type: DTypeLike | None = ...,
-) -> Scaled: ...
+def concat(input1: Sequence[Scaled], *, axis: int, out_type: DTypeLike | None = ...) -> Scaled: ...  # type: ignore[overload-overlap]
 @overload
 def concat(
-    input1: Sequence[Data | Scaled],
-    *,
-    axis: int,
-    out_type: DTypeLike | None = ...,
+    input1: Sequence[Data | Scaled], *, axis: int, out_type: DTypeLike | None = ...
 ) -> Array:
     """Return the operands one after another along the axis.
 
@@ -1181,17 +1013,11 @@ def pad(
 
 @overload
 def reshape(  # type: ignore[overload-overlap]
-    input1: Scaled,
-    shape: Sequence[int] | Array,
-    *,
-    out_type: DTypeLike | None = ...,
+    input1: Scaled, shape: Sequence[int] | Array, *, out_type: DTypeLike | None = ...
 ) -> Scaled: ...
 @overload
 def reshape(
-    input1: Data | Scaled,
-    shape: Sequence[int] | Array,
-    *,
-    out_type: DTypeLike | None = ...,
+    input1: Data | Scaled, shape: Sequence[int] | Array, *, out_type: DTypeLike | None = ...
 ) -> Array:
     """Return the same elements in row-major order, in the shape of the result.
 
@@ -1208,19 +1034,9 @@ def reshape(
     """
 
 @overload
-def reverse(  # type: ignore[overload-overlap]
-    input1: Scaled,
-    *,
-    axis: int,
-    out_type: DTypeLike | None = ...,
-) -> Scaled: ...
+def reverse(input1: Scaled, *, axis: int, out_type: DTypeLike | None = ...) -> Scaled: ...  # type: ignore[overload-overlap]
 @overload
-def reverse(
-    input1: Data | Scaled,
-    *,
-    axis: int,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def reverse(input1: Data | Scaled, *, axis: int, out_type: DTypeLike | None = ...) -> Array:
     """Return the elements in the opposite order along the axis.
 
     Types:
@@ -1269,17 +1085,11 @@ def slice(
 
 @overload
 def tile(  # type: ignore[overload-overlap]
-    input1: Scaled,
-    multiples: Sequence[int] | Array,
-    *,
-    out_type: DTypeLike | None = ...,
+    input1: Scaled, multiples: Sequence[int] | Array, *, out_type: DTypeLike | None = ...
 ) -> Scaled: ...
 @overload
 def tile(
-    input1: Data | Scaled,
-    multiples: Sequence[int] | Array,
-    *,
-    out_type: DTypeLike | None = ...,
+    input1: Data | Scaled, multiples: Sequence[int] | Array, *, out_type: DTypeLike | None = ...
 ) -> Array:
     """Return input1 repeated along each axis.
 
@@ -1297,17 +1107,11 @@ def tile(
 
 @overload
 def transpose(  # type: ignore[overload-overlap]
-    input1: Scaled,
-    *,
-    perms: Sequence[int],
-    out_type: DTypeLike | None = ...,
+    input1: Scaled, *, perms: Sequence[int], out_type: DTypeLike | None = ...
 ) -> Scaled: ...
 @overload
 def transpose(
-    input1: Data | Scaled,
-    *,
-    perms: Sequence[int],
-    out_type: DTypeLike | None = ...,
+    input1: Data | Scaled, *, perms: Sequence[int], out_type: DTypeLike | None = ...
 ) -> Array:
     """Return input1 with its axes in the order of `perms`.
 
@@ -1326,11 +1130,7 @@ def transpose(
 
 @overload
 def gather(  # type: ignore[overload-overlap]
-    values: Scaled,
-    indices: Data,
-    row_count: Data | None = ...,
-    *,
-    out_type: DTypeLike | None = ...,
+    values: Scaled, indices: Data, row_count: Data | None = ..., *, out_type: DTypeLike | None = ...
 ) -> Scaled: ...
 @overload
 def gather(
@@ -1366,11 +1166,7 @@ def gather(
 
 @overload
 def scatter(  # type: ignore[overload-overlap]
-    values_in: Scaled,
-    indices: Data,
-    input: Scaled,
-    *,
-    out_type: DTypeLike | None = ...,
+    values_in: Scaled, indices: Data, input: Scaled, *, out_type: DTypeLike | None = ...
 ) -> Scaled: ...
 @overload
 def scatter(
@@ -1455,17 +1251,11 @@ def resize(
 
 @overload
 def cast(
-    input: Data | Scaled,
-    *,
-    out_type: DTypeLike | None = ...,
-    scaled: Literal[True],
+    input: Data | Scaled, *, out_type: DTypeLike | None = ..., scaled: Literal[True]
 ) -> Scaled: ...
 @overload
 def cast(
-    input: Data | Scaled,
-    *,
-    out_type: DTypeLike | None = ...,
-    scaled: Literal[False] = ...,
+    input: Data | Scaled, *, out_type: DTypeLike | None = ..., scaled: Literal[False] = ...
 ) -> Array:
     """Return the values in another element type.
 
@@ -1533,17 +1323,9 @@ def rescale(
     """
 
 @overload
-def identity(  # type: ignore[overload-overlap]
-    input1: Scaled,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Scaled: ...
+def identity(input1: Scaled, *, out_type: DTypeLike | None = ...) -> Scaled: ...  # type: ignore[overload-overlap]
 @overload
-def identity(
-    input1: Data | Scaled,
-    *,
-    out_type: DTypeLike | None = ...,
-) -> Array:
+def identity(input1: Data | Scaled, *, out_type: DTypeLike | None = ...) -> Array:
     """Return the operand.
 
     Types:
@@ -1628,11 +1410,7 @@ def cast_to_block_scaled(
         - the last dimension of input_data is a multiple of the block size
     """
 
-def dim(
-    input1: Data | Scaled,
-    *,
-    axis: int,
-) -> Array:
+def dim(input1: Data | Scaled, *, axis: int) -> Array:
     """Return the size of the axis, as a shape of one size.
 
     Types:
@@ -1647,9 +1425,7 @@ def dim(
         - axis is a dimension of input1
     """
 
-def concat_shape(
-    input: Sequence[Sequence[int] | Array],
-) -> Array:
+def concat_shape(input: Sequence[Sequence[int] | Array]) -> Array:
     """Return the sizes of the operands one after another.
 
     Types:
@@ -1661,10 +1437,7 @@ def concat_shape(
         - no operand is a shape of rank 0
     """
 
-def add_shape(
-    input1: Sequence[int] | Array,
-    input2: Sequence[int] | Array,
-) -> Array:
+def add_shape(input1: Sequence[int] | Array, input2: Sequence[int] | Array) -> Array:
     """Return the sums of the sizes.
 
     Types:
@@ -1676,10 +1449,7 @@ def add_shape(
         - the values of the result fit into 64 bits
     """
 
-def sub_shape(
-    input1: Sequence[int] | Array,
-    input2: Sequence[int] | Array,
-) -> Array:
+def sub_shape(input1: Sequence[int] | Array, input2: Sequence[int] | Array) -> Array:
     """Return the differences input1 - input2.
 
     Types:
@@ -1691,10 +1461,7 @@ def sub_shape(
         - the values of the result fit into 64 bits
     """
 
-def mul_shape(
-    input1: Sequence[int] | Array,
-    input2: Sequence[int] | Array,
-) -> Array:
+def mul_shape(input1: Sequence[int] | Array, input2: Sequence[int] | Array) -> Array:
     """Return the products of the sizes.
 
     Types:
@@ -1706,11 +1473,7 @@ def mul_shape(
         - the values of the result fit into 64 bits
     """
 
-def slice_shape(
-    input: Sequence[int] | Array,
-    start: Data,
-    size: Data,
-) -> Array:
+def slice_shape(input: Sequence[int] | Array, start: Data, size: Data) -> Array:
     """Return the sizes of the input from `start` on, as many as `size` says.
 
     Types:
@@ -1726,9 +1489,7 @@ def slice_shape(
         - the slice ends within the input
     """
 
-def exp2_shape(
-    input: Sequence[int] | Array,
-) -> Array:
+def exp2_shape(input: Sequence[int] | Array) -> Array:
     """Return 2 to the power of each size.
 
     Types:
@@ -1739,9 +1500,7 @@ def exp2_shape(
         - the values of input are 0 to 62
     """
 
-def log2_ceil_shape(
-    input: Sequence[int] | Array,
-) -> Array:
+def log2_ceil_shape(input: Sequence[int] | Array) -> Array:
     """Return the logarithms to the base 2, rounded up.
 
     Types:
@@ -1752,9 +1511,7 @@ def log2_ceil_shape(
         - the values of input are 1 or more
     """
 
-def log2_floor_shape(
-    input: Sequence[int] | Array,
-) -> Array:
+def log2_floor_shape(input: Sequence[int] | Array) -> Array:
     """Return the logarithms to the base 2, rounded down.
 
     Types:
@@ -1765,10 +1522,7 @@ def log2_floor_shape(
         - the values of input are 1 or more
     """
 
-def max_shape(
-    input1: Sequence[int] | Array,
-    input2: Sequence[int] | Array,
-) -> Array:
+def max_shape(input1: Sequence[int] | Array, input2: Sequence[int] | Array) -> Array:
     """Return the greater sizes.
 
     Types:
@@ -1779,10 +1533,7 @@ def max_shape(
         - both operands have one rank
     """
 
-def min_shape(
-    input1: Sequence[int] | Array,
-    input2: Sequence[int] | Array,
-) -> Array:
+def min_shape(input1: Sequence[int] | Array, input2: Sequence[int] | Array) -> Array:
     """Return the lesser sizes.
 
     Types:
@@ -1793,10 +1544,7 @@ def min_shape(
         - both operands have one rank
     """
 
-def mod_shape(
-    input1: Sequence[int] | Array,
-    input2: Sequence[int] | Array,
-) -> Array:
+def mod_shape(input1: Sequence[int] | Array, input2: Sequence[int] | Array) -> Array:
     """Return the remainders of input1 / input2.
 
     Types:
@@ -1808,10 +1556,7 @@ def mod_shape(
         - no value of input2 is 0
     """
 
-def div_ceil_shape(
-    input1: Sequence[int] | Array,
-    input2: Sequence[int] | Array,
-) -> Array:
+def div_ceil_shape(input1: Sequence[int] | Array, input2: Sequence[int] | Array) -> Array:
     """Return the quotients, rounded up. TOSA defines none of negative sizes.
 
     Types:
@@ -1823,10 +1568,7 @@ def div_ceil_shape(
         - no value of input2 is 0
     """
 
-def div_floor_shape(
-    input1: Sequence[int] | Array,
-    input2: Sequence[int] | Array,
-) -> Array:
+def div_floor_shape(input1: Sequence[int] | Array, input2: Sequence[int] | Array) -> Array:
     """Return the quotients, rounded down. TOSA defines none of negative sizes.
 
     Types:
@@ -1839,10 +1581,7 @@ def div_floor_shape(
     """
 
 def assert_equal_shape(
-    input1: Sequence[int] | Array,
-    input2: Sequence[int] | Array,
-    *,
-    allow_broadcast: bool = ...,
+    input1: Sequence[int] | Array, input2: Sequence[int] | Array, *, allow_broadcast: bool = ...
 ) -> None:
     """Refuse shapes that differ; with allow_broadcast a size of 1 equals every other.
 
@@ -2031,19 +1770,11 @@ def row_gather_block_scaled(
 
 @overload
 def row_gather(  # type: ignore[overload-overlap]
-    values: Scaled,
-    indices: Data,
-    row_count: Data,
-    *,
-    out_type: DTypeLike | None = ...,
+    values: Scaled, indices: Data, row_count: Data, *, out_type: DTypeLike | None = ...
 ) -> Scaled: ...
 @overload
 def row_gather(
-    values: Data | Scaled,
-    indices: Data,
-    row_count: Data,
-    *,
-    out_type: DTypeLike | None = ...,
+    values: Data | Scaled, indices: Data, row_count: Data, *, out_type: DTypeLike | None = ...
 ) -> Array:
     """Return `row_count` rows of each batch of `values` from each index on.
 

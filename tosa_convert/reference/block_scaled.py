@@ -164,7 +164,6 @@ def plain(value: Value) -> Array:
 
 
 def scales_type(tensor: Tensor) -> Type:
-    """Return the type of the scales of a tensor that holds them."""
     assert tensor.scale is not None
     shape = tuple(tensor.shape or ())
     return Type(BLOCK_SCALE, (*shape[:-1], shape[-1] // int(tensor.scale.shape)))

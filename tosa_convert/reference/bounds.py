@@ -168,7 +168,6 @@ def _row_of(element: DType) -> Any:
 
 
 def _scales(call: Call) -> Array:
-    """Return the scale of each element."""
     scale = call.raw("input_scale")
     ones = np.ones(call.raw("input_data").shape)
     return multiply(ones, scale.astype(np.float64))

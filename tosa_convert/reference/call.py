@@ -62,13 +62,11 @@ class Call:
         return self._position(name) is not None
 
     def raw(self, name: str) -> Array:
-        """Return an operand as it is."""
         position = self._position(name)
         assert position is not None, f"{self.spec.name} has no operand {name}"
         return self.operands[position]
 
     def type_of(self, name: str) -> Type:
-        """Return the type of an operand."""
         position = self._position(name)
         assert position is not None, f"{self.spec.name} has no operand {name}"
         return self.types[position]
@@ -105,12 +103,10 @@ class Call:
 
     @property
     def is_integer(self) -> bool:
-        """Return whether the first operand has integers."""
         return not is_float(self.operands[0].dtype)
 
     @property
     def result(self) -> Type:
-        """Return the type of the first result."""
         return self.results[0]
 
     def _position(self, name: str) -> int | None:
@@ -164,17 +160,19 @@ def _stays_wide(element: DType, precision: Precision) -> bool:
 def store(result: Array, target: Type, precision: Precision) -> Array:
     """Convert a result to its element type: floating point is rounded to nearest, ties to even.
 
-    Integers that do not fit wrap around; TOSA leaves them undefined unless the operator saturates.
+    Integers that do not fit wrap around; TOSA leaves them undefined unless the operator saturates. A
+    result of another shape than the program says is a defect of a definition, or of a rule of shapes.
     """
     element = target.dtype
-    shape = target.shape
-    if element is None:
-        return np.asarray(result, np.int64).reshape(-1)
     array = np.asarray(result)
+    if array.shape != target.shape:
+        raise ValueError(f"the result has the shape {array.shape}, the program says {target.shape}")
+    if element is None:
+        return array.astype(np.int64, copy=False)
     is_number = element.name == "MXINT8" and array.dtype.kind == "f" and precision != "own"
     if is_number or _stays_wide(element, precision):
-        return array.astype(np.float64, copy=False).reshape(shape)
-    return array.astype(element.numpy, copy=False).reshape(shape)
+        return array.astype(np.float64, copy=False)
+    return array.astype(element.numpy, copy=False)
 
 
 class UndefinedResult(TosaConvertError):

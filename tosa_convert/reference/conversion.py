@@ -77,6 +77,7 @@ def rescale(call: Call) -> Array:
     """
     attributes = call.attributes
     array = _with_sign(call.raw("input"), is_unsigned=attributes["input_unsigned"])
+    shape = call.raw("input").shape
     array = array if array.ndim else array.reshape(1)
     assert call.result.dtype is not None
     result = np.empty(array.shape, call.result.dtype.numpy)
@@ -103,9 +104,9 @@ def rescale(call: Call) -> Array:
             else:
                 np.copyto(target, found, casting="unsafe")
     if refused is not None:
-        refused.wrong = np.asarray(wrong)
+        refused.wrong = np.asarray(wrong).reshape(shape)
         raise refused
-    return result
+    return result.reshape(shape)
 
 
 class _Scale:

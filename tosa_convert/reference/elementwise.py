@@ -54,7 +54,6 @@ class _Block:
     """
 
     def __init__(self, size: int) -> None:
-        """Allocate it."""
         self.near = self.rest = np.empty(size, np.float32)
         self.one, self.two, self.late = np.empty((3, size), np.float64)
         self.index = self.late.view(np.int64)
@@ -106,11 +105,9 @@ class _Nodes:
 
     @property
     def count(self) -> int:
-        """Return how many there are."""
         return ((self.high - self.low) << self.bits) + 1
 
     def all(self) -> Array:
-        """Return the nodes in FP64."""
         return (np.arange(self.count) + (self.low << self.bits)) / 2.0**self.bits
 
     def find(self, value: Array, block: _Block) -> None:

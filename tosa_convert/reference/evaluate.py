@@ -111,7 +111,6 @@ class Machine:
         )
 
     def argument(self, block: Block, name: str, inputs: Mapping[str, Array]) -> Value:
-        """Return the value of an input of the main block."""
         tensor = block.tensors.get(name)
         if tensor is None:
             return self._given(inputs[name], None)
@@ -284,7 +283,6 @@ class Machine:
 
 
 def _arrays(values: Mapping[str, Value]) -> dict[str, Array]:
-    """Return the arrays of values, by key."""
     if Scaled not in map(type, values.values()):
         return cast(dict[str, Array], values)
     return {
@@ -295,7 +293,6 @@ def _arrays(values: Mapping[str, Value]) -> dict[str, Array]:
 def call_of(
     block: Block, operator: Operator, operands: Sequence[Value], precision: Precision
 ) -> Call:
-    """Return an operator of a block with the values of its operands."""
     attributes = {
         name: value if (number := block.element_of(operator, name)) is None else number
         for name, value in operator.attributes.items()

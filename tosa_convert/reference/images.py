@@ -45,7 +45,6 @@ class Image(NamedTuple):
         return largest_of(self.array if is_native else self.array.astype(np.int8), self.point)
 
     def part(self, place: slice) -> Image:
-        """Return a part of the first axis."""
         return self._replace(array=self.array[place])
 
     def convert(self, kind: np.dtype[Any]) -> Array:

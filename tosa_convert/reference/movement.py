@@ -134,7 +134,6 @@ def require_equal_shapes(call: Call) -> tuple[Array, ...]:
 
 
 def _on_sizes(function: Callable[..., Any], text: str) -> Operation:
-    """Return an operation on the sizes of one or two shapes."""
     return describe(lambda call: function(*call.operands), text)
 
 

@@ -219,17 +219,18 @@ def reduce_in_parts(
     most = max(1, size // max(1, count))
     small = max(array.nbytes, _LEAST_BYTES) // (_REDUCED_BYTES * max(1, count))
     size = max(min(2, most), min(most, small))
+    shape = (*sizes[:axis], 1, *sizes[axis + 1 :])
     if inner == 1:
         table = cube[:, :, 0]
         if is_turned and count * array.itemsize <= _SHORT_BYTES:
             _reduce_turned(table, reduce, result[:, 0])
-            return result.reshape(*sizes[:axis], 1)
+            return result.reshape(shape)
         for rows, _ in slices(result.shape, size):
             result[rows, 0] = reduce(table[rows], 1)
-        return result.reshape(*sizes[:axis], 1)
+        return result.reshape(shape)
     for rows, columns in slices(result.shape, size):
         result[rows, columns] = reduce(cube[rows, :, columns], 1)
-    return result.reshape(*sizes[:axis], 1, *sizes[axis + 1 :])
+    return result.reshape(shape)
 
 
 def _reduce_turned(table: Array, reduce: Callable[[Array, int], Array], result: Array) -> None:

@@ -29,7 +29,6 @@ class Products:
     """
 
     def __init__(self, largest: int | None, right: Array, point: int = 0) -> None:
-        """Choose the type."""
         self._count = terms = right.shape[-2]
         self._is_integer = largest is not None
         self._largest_sum = 0
@@ -68,7 +67,6 @@ class Products:
         return self.kind if is_exact else result
 
     def convert(self, array: Array) -> Array:
-        """Return a tensor in the type of the products."""
         return array.astype(self.kind, copy=False)
 
     def multiply(self, left: Array, right: Array) -> Array:

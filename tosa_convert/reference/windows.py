@@ -461,7 +461,6 @@ def _repeated(array: Array, count: int) -> Array:
 
 
 def _rows(result: Array, step: int) -> Iterator[tuple[int, slice]]:
-    """Iterate over the batches of a result, and blocks of their rows."""
     batches, rows = result.shape[:2]
     for batch, start in itertools.product(range(batches), range(0, rows, step)):
         yield batch, slice(start, min(start + step, rows))

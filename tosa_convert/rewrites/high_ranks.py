@@ -363,7 +363,6 @@ class _Lowering:
             self.add_reshape(op.inputs[0], result, shape)
 
     def apply(self, op: Operator, plan: Plan) -> None:
-        """Add an operator with merged dimensions."""
         inputs = list(op.inputs)
         for position, shape in zip(plan.data, plan.operands, strict=True):
             inputs[position] = self.view(inputs[position], shape)

@@ -79,7 +79,6 @@ class LayoutChange:
 
     @property
     def gain(self) -> str:
-        """Return what an operator gains in the other layout, for the report."""
         if self.spec is TRANSPOSE:
             return f"in the layout of {self.order} needs fewer transposes"
         number = "less" if self._dropped else "more"
@@ -102,7 +101,6 @@ class LayoutChange:
         return len(shape) == self.rank and all(shape[axis] == 1 for axis in self._dropped)
 
     def other(self, shape: Sequence[int]) -> Order:
-        """Return the shape of a tensor in the other layout."""
         return tuple([1 if axis == NEW else shape[axis] for axis in self.axes])
 
     def merges(self, shape: Sequence[int]) -> bool:
@@ -110,7 +108,6 @@ class LayoutChange:
         return self.spec is TRANSPOSE and is_reshape(shape, self.axes)
 
     def cost(self, shape: Sequence[int]) -> int:
-        """Return what it costs to change the layout of a tensor."""
         return _COST_OF_RESHAPE if self.spec is RESHAPE or self.merges(shape) else _COST
 
     def is_free(self, data: Constant, shape: Sequence[int]) -> bool:
@@ -118,7 +115,6 @@ class LayoutChange:
         return data.nbytes <= _SMALL_BYTES or self.merges(shape)
 
     def constant(self, data: Constant, shape: Sequence[int]) -> Constant:
-        """Return the data of a constant in the other layout."""
         if self.spec is RESHAPE or self.merges(shape):
             return data
         array = data.numpy().reshape(shape).transpose(self.axes)
@@ -151,7 +147,6 @@ class LayoutChange:
         )
 
     def attributes(self, op: Operator) -> dict[str, AttributeValue]:
-        """Return the attributes that an operator has in the other layout."""
         made: dict[str, AttributeValue] = dict(op.attributes)
         axis, perms = made.get("axis"), made.get("perms")
         if isinstance(axis, int):
@@ -372,7 +367,6 @@ class MinimumCut:
         self._left: list[int] = []
 
     def new_node(self) -> int:
-        """Add a node."""
         self._edges_of.append([])
         return len(self._edges_of) - 1
 

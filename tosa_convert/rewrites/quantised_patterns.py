@@ -80,7 +80,6 @@ class Quantised(NamedTuple):
 
 
 def made_by(edit: BlockValues, name: str, kind: str) -> Operator | None:
-    """Return the operator that makes a value, if it is of this kind."""
     op = edit.producers.get(name)
     return op if op is not None and op.spec.name == kind else None
 

@@ -135,11 +135,9 @@ class _Arguments:
         return self.values[size][0] if size in self.values else DYNAMIC
 
     def refuse(self, code: str, message: str, hint: str = "") -> None:
-        """Note a finding."""
         self.findings.append(Finding(code, self.where, message, hint))
 
     def bind(self, symbol: str, value: int, source: str) -> None:
-        """Give a symbol its value."""
         known, known_source = self.values.setdefault(symbol, (value, source))
         if known != value:
             self.refuse(
@@ -158,7 +156,6 @@ class _Arguments:
             )
 
     def bind_declared(self, name: str, sizes: tuple[GivenSize, ...]) -> None:
-        """Bind symbols to values from the sizes that an argument declares."""
         declared = self.block.tensors[name].shape
         for size, own in zip(sizes, declared or (), strict=False):
             if isinstance(size, str) and size != OPEN and own != DYNAMIC:
@@ -346,7 +343,6 @@ class _Inference:
         return [run.types[name] for name in block.outputs]
 
     def declared_types(self, region: str) -> dict[str, ValueType]:
-        """Return the declared types of a region's values."""
         types = self.declared.get(region)
         if types is None:
             types = self.declared[region] = self.table.of_block(self.blocks[region][1])

@@ -163,7 +163,6 @@ def listed(names: Iterable[str]) -> str:
 
 
 def complete(names: Iterable[str]) -> frozenset[str]:
-    """Return names with those that they imply."""
     found = frozenset(names)
     return found.union(*(CAPABILITIES[name].implies for name in found))
 
@@ -390,7 +389,6 @@ class Level(NamedTuple):
 
     @property
     def mlir(self) -> str:
-        """Return its name in MLIR."""
         return self.name.lower()
 
 
@@ -463,7 +461,6 @@ def _one_value(name: str, value: ValueType, level: Level, *, exempt: bool) -> It
 
 
 def _elements(value: TensorType) -> int:
-    """Return the number of elements, 0 if it is not known."""
     if value.shape is None or DYNAMIC in value.shape:
         return 0
     return prod(value.shape)
@@ -481,7 +478,6 @@ def _parts(view: OperatorView, name: str) -> tuple[Size, ...]:
 
 
 def _largest(name: str, values: Iterable[Size], level: Level, limit: int) -> Iterator[Violation]:
-    """Report a violation if one of the values is above a limit."""
     found = [value for value in values if value is not None]
     if found and max(found) > limit:
         yield _over(name, f"{name} has {max(found)}", level, limit)

@@ -144,7 +144,6 @@ def _level(name: str) -> Level:
 
 
 def _level_findings(graph: Graph, level: Level) -> Iterator[Finding]:
-    """Report the findings of a sound graph, those of a level included."""
     from tosa_convert.rules.profiles import input_findings, nesting_violations, violations
 
     def judge_for_level(view: OperatorView) -> Verdict:

@@ -180,7 +180,6 @@ class Form:
         return True
 
     def accepts(self, attributes: Mapping[str, object]) -> bool:
-        """Return whether the attribute selects this form."""
         return not self.selects or _attribute(attributes, self.attribute) == self.value
 
     def key(
@@ -203,7 +202,6 @@ class Form:
     def rows_for(
         self, inputs: Sequence[Element], attributes: Mapping[str, object]
     ) -> list[TypeRow]:
-        """Return the rows that have the types of the operands, and the attribute if it is known."""
         key = self.key(inputs, [_ANY] * len(self.outputs), attributes)
         if key is None:
             return []
@@ -222,7 +220,6 @@ class Form:
         return operands
 
     def has_operands(self, inputs: Sequence[Element]) -> bool:
-        """Return whether the number of operands is that of this form."""
         return len(self.operands(inputs)) == len(self.inputs)
 
     def slots(self, inputs: Sequence[Element], outputs: Sequence[Element]) -> list[Slot]:
@@ -245,7 +242,6 @@ class Form:
     def _add_line(
         self, rows: dict[Key, TypeRow], version: str, requirement: str, cells: str
     ) -> None:
-        """Add the rows of a line of the table."""
         for cell in cells.split() or [""]:
             choices = [_elements(part) for part in cell.split(":")] if cell else []
             for combination in product(*choices):

@@ -131,7 +131,6 @@ class TypeTable:
         return type_
 
     def shape(self, sizes: tuple[Size, ...]) -> ShapeType:
-        """Return the type of a !tosa.shape with these sizes."""
         type_ = self._shapes.get(sizes)
         if type_ is None:
             type_ = self._shapes[sizes] = ShapeType(len(sizes), sizes)
@@ -160,7 +159,6 @@ class TypeTable:
         return self.shape(unknown if values is None else values)
 
     def of_block(self, block: Block) -> dict[str, ValueType]:
-        """Return the declared types of all values of a block, by their names."""
         needed = {
             operator.inputs[position]
             for operator in block.operators
@@ -211,16 +209,13 @@ class OperatorView:
 
     @property
     def spec(self) -> OperatorSpec:
-        """Return the operator's row."""
         return self.operator.spec
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """Return the values of its attributes by name."""
         return self.operator.attributes
 
     def operands(self) -> Iterator[tuple[OperandSpec, ValueType]]:
-        """Iterate over the operands, each with its row."""
         rows, count = self.spec.operands, len(self.inputs)
         # Fast path of OperatorSpec.operand; equal by test test_all_operands_have_the_rows.
         if len(rows) == count:
@@ -228,7 +223,6 @@ class OperatorView:
         return ((self.spec.operand(index, count), self.inputs[index]) for index in range(count))
 
     def results(self) -> Iterator[tuple[OperandSpec, ValueType]]:
-        """Iterate over the declared results, each with its row."""
         count = len(self.outputs)
         for index, value in enumerate(self.outputs):
             yield self.spec.result(index, count), value
@@ -238,11 +232,9 @@ class OperatorView:
         return [value for row, value in self.operands() if row.name == name]
 
     def has(self, name: str) -> bool:
-        """Return whether the operator has an operand of this name."""
         return bool(self.all(name))
 
     def tensor(self, name: str) -> TensorType:
-        """Return the tensor operand of this name."""
         (value,) = self.all(name)
         assert isinstance(value, TensorType)
         return value

@@ -71,13 +71,13 @@ def layouts() -> Programs:
         name = f"{dtype}_border"
         yield one("SPACE_TO_BATCH_ND", name, [large], padded, constants=[[2, 2], borders])
         yield one("BATCH_TO_SPACE_ND", name, [padded], large, constants=[[2, 2], borders])
-        lengths = [2, 4, 1]
-        yield one(
-            *("REVERSE_SEQUENCE", dtype, [(dtype, (3, 4, 2))], (dtype, (3, 4, 2))),
-            constants=[lengths],
-            seq_dim=1,
-            batch_dim=0,
-        )
+        if dtype != "int8":  # Which TFLite does not run.
+            yield one(
+                *("REVERSE_SEQUENCE", dtype, [(dtype, (3, 4, 2))], (dtype, (3, 4, 2))),
+                constants=[[2, 4, 1]],
+                seq_dim=1,
+                batch_dim=0,
+            )
 
 
 def joined() -> Programs:

@@ -184,7 +184,7 @@ def test_two_values_of_one_name_are_a_finding() -> None:
 def test_tables_are_charged() -> None:
     def used(count: int) -> int:
         rows = [{"name": f"{index:03}", "shape": [], "type": FP32} for index in range(count)]
-        columns = Columns(memoryview(block_of([], [*X_AND_Y, *rows])), IN_COLUMNS, tosa_080._ALL)
+        columns = Columns(memoryview(block_of([], [*X_AND_Y, *rows])), IN_COLUMNS, tosa_080._TABLES)
         before = columns.budget
         tosa_080._Reader(columns, Upgrade()).graph()
         return before - columns.budget

@@ -12,7 +12,6 @@ from frontends.lowered_arrays import F32, known, names, program, results
 
 from tosa_convert.frontends.lowering import resize, sampling, spectral
 from tosa_convert.frontends.lowering.scope import constant
-from tosa_convert.rules.families.images import ResizeAxis
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(2, 3, 4, 6)).astype(F32)
@@ -32,11 +31,7 @@ def of_selected(indices: dict[int, Any], x: Any = X) -> tuple[Any, Any, Any]:
 
 
 def enlarged(s: Any, x: Any) -> Any:
-    numbers = resize.half_pixel(2), resize.corner_to_corner(6, 11)
-    axes = [
-        ResizeAxis.between(n, m, *row)
-        for (n, m), row in zip(((4, 8), (6, 11)), numbers, strict=True)
-    ]
+    axes = [resize.linear_axis(4, 8, False), resize.linear_axis(6, 11, True)]
     return resize.resized(s, x, axes, "BILINEAR")
 
 

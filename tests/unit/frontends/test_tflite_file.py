@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
 from frontends.tflite_schema import ELEMENT_TYPES
 
 import tosa_convert as tc
+from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.tflite.convert import lower
 from tosa_convert.frontends.tflite.read import (
     OPERATOR_NAMES,
     DamagedError,
@@ -71,27 +74,19 @@ def test_facts_of_tensors_and_operators() -> None:
     ]
     operator = OperatorRow("ADD", (0, -1, 1, 3, 4), (6,), {}, 1, (5, 2))
     file = read_tflite(model(rows, [operator], [0], [6]))
-    x, w, axes, none, s, long, _ = file.tensors
+    x, w, _, none, s, _, _ = file.tensors
     assert (x.shape, x.scale, x.zero_point, x.scales) == ((-1, 3), 0.5, 3, (0.5,))
     assert (w.scale, w.zero_point, w.scales) == (0.0, 0, (0.5, 0.25))
-    assert [one.integers() for one in (axes, none, long, x)] == [[1, -2], [], [], []]
     assert [one.is_state for one in file.tensors] == [one is s for one in file.tensors]
-    assert [one.is_empty_constant for one in file.tensors] == [one is none for one in file.tensors]
     (row,) = file.operators
     assert (row.index, row.outputs, row.intermediates, row.custom) == (0, [6], (5, 2), "")
     assert file.operands(row) == [x, w, none, s]
-    assert file.operands(row, 4) == [x, w, none, s]
-    with pytest.raises(ValueError, match="found 4 operands, expected 3"):
-        file.operands(row, 3)
-    assert file.takes(row) == {0: 0, 2: 1}
     assert (file.subgraph, file.name, file.other_signatures) == (0, "main", [])
     assert file.operator_making() == {"y": 0}
     assert file.kinds() == {"y": "ADD"}
     assert [file.output_name(one) for one in (6, 0)] == ["y", "x"]
     assert Operator(0, 0, [], []).option(3, "b", 7) == 7
     assert row.option(3, "b", 7) == 7
-    axes.data = axes.data[:7]
-    assert axes.integers() == []
 
 
 @pytest.mark.parametrize("number", [-1, 1])
@@ -101,6 +96,67 @@ def test_a_subgraph_that_is_not_there_is_damage(number: int) -> None:
     assert file.read_subgraph(0).operators[0].code == file.operators[0].code
     with pytest.raises(DamagedError, match=f"has no subgraph {number}$"):
         file.read_subgraph(number)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (
+            {"z": (2, 3)},
+            r"--input-shape z: error: the model has no input of this name; it has x \[-1, 3\]",
+        ),
+        ({"x": (2, 3, 1)}, r"found the shape \[2, 3, 1\], the model has \[-1, 3\]"),
+        ({"x": (2, 4)}, r"found the shape \[2, 4\], the model has \[-1, 3\]"),
+        ({"x": (-1, 3)}, ""),
+        ({"arg0": (5, 3)}, ""),
+    ],
+)
+def test_shapes_are_those_of_inputs(
+    shapes: dict[str, tuple[int, ...]], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model([replace(X, shape=(-1, 3)), Y], [RELU], [0], [1]))
+    request = Request(frontend="tflite", source=str(path), input_shapes=shapes)
+    if message:
+        with pytest.raises(tc.TosaConvertError, match=message):
+            lower(request, tmp_path)
+    else:
+        assert lower(request, tmp_path).inputs[0].shape == (-1, 3)
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_the_file_that_runs_a_signature_begins_with_its_subgraph(
+    partial: bool, tmp_path: Path
+) -> None:
+    path, folder = tmp_path / "m.tflite", tmp_path / "made"
+    folder.mkdir()
+    second = Subgraph([X, Y], [OperatorRow("ABS", (0,), (1,))], [0], [1])
+    path.write_bytes(model([X, Y], [RELU], [0], [1], others=[second], other_signatures=["abs"]))
+    request = Request(frontend="tflite", source=str(path), func="abs", partial=partial)
+    made = lower(request, folder)
+    assert made.kinds == {"y": "ABS"}
+    assert made.model == ("" if partial else "m.tflite")
+    if not partial:
+        first = read_tflite((folder / made.model).read_bytes())
+        assert [operator_name(row.code) for row in first.operators] == ["ABS"]
+
+
+def test_a_size_that_the_program_would_hold_is_refused_by_its_operator(tmp_path: Path) -> None:
+    rows = [
+        replace(X, shape=(-1, 3)),
+        TensorRow("n", "int32", (2,)),
+    ]
+    rows += [
+        TensorRow("zero", "int32", (1, 1), np.zeros((1, 1), np.int32)),
+        TensorRow("y", "int32", (2, 3)),
+    ]
+    operators = [OperatorRow("SHAPE", (0,), (1,)), OperatorRow("TILE", (2, 1), (3,))]
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model(rows, operators, [0], [3]))
+    (problem,) = lower(Request(frontend="tflite", source=str(path)), tmp_path).not_lowered
+    assert problem.operator == "the model"
+    assert "sizes that are not fixed" in problem.reason
+    assert "--input-shape x=1x3" in problem.hint
 
 
 def called(operator: str, *numbers: int) -> bytes:

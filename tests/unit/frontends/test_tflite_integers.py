@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.tflite.integer_functions import exponentials, quotients
 from tosa_convert.frontends.tflite.rescale import every, is_near_sum, multiplied
+from tosa_convert.frontends.tflite.rules.tables import inverse_root_of
 from tosa_convert.frontends.tflite.scales import (
     fixed_point,
     narrow_rescale_of,
@@ -89,9 +91,16 @@ def test_exponentials_and_quotients_are_close_to_the_exact_ones() -> None:
     np.testing.assert_allclose(found, np.exp(np.arange(-255, 1) * 0.03), atol=1e-6)
     assert exponentials(1.0)[0] == 0
     x = every(np.uint8)
-    for by in (1, 3, -7, 200):
-        assert np.abs(quotients(x, by, fixed_point(0.9)) - x * 0.9 / by).max() <= 0.5 + 1e-6
+    for by, scale in itertools.product((1, 3, -7, 200), (0.9, 5.7, 0.03)):
+        assert np.abs(quotients(x, by, fixed_point(scale)) - x * scale / by).max() <= 0.5 + 1e-6
     assert not quotients(x, 0, fixed_point(0.9)).any()
+
+
+def test_inverse_roots_have_31_bits() -> None:
+    for value in (2, 3, 1000, (1 << 29) - 1, 1 << 29, (1 << 31) - 1):
+        multiplier, shift = inverse_root_of(value)
+        assert multiplier * 2.0 ** -(31 + shift) == pytest.approx(value**-0.5, rel=2e-6)
+    assert [inverse_root_of(value) for value in (0, 1)] == [((1 << 31) - 1, 0)] * 2
 
 
 def test_integers_of_4_bits_are_stored_in_pairs() -> None:

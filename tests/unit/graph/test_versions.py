@@ -133,6 +133,16 @@ def test_a_program_for_a_dated_draft_has_what_that_draft_has() -> None:
     assert found.hint == "GATHER with a row count replaces it"
 
 
+def test_a_row_count_of_scatter_is_refused_by_name() -> None:
+    values = [tensor("x", "INT8", (1, 4, 2)), tensor("i", "INT32", (1, 2))]
+    values += [tensor("u", "INT8", (1, 4, 2)), tensor("y", "INT8", (1, 4, 2))]
+    values += [tensor("c", "INT32", (1,), b"\2\0\0\0")]
+    made = graph("x i u", "y", values, [op("CONST", "", "c"), op("SCATTER", "x i u c", "y")])
+    (finding,) = tc.verify(made)
+    assert finding.message.startswith("it has 4 inputs, expected 3")
+    assert "row count in the draft of TOSA 1.1 of September 2026" in finding.hint
+
+
 def test_a_row_count_of_gather_is_in_the_newest_draft_only() -> None:
     values = [tensor("x", "INT8", (1, 4, 2)), tensor("i", "INT32", (1, 2))]
     values += [tensor("c", "INT32", (1,), b"\2\0\0\0"), tensor("y", "INT8", (1, 4, 2))]

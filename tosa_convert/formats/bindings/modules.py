@@ -16,7 +16,6 @@ from tosa_convert.formats.bindings.packages import (
     diagnostics,
     refused_by_bindings,
 )
-from tosa_convert.formats.mlir.bytecode.cursor import decode_varint, encode_varint
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.format import (
     ALIGNED,
@@ -25,6 +24,8 @@ from tosa_convert.formats.mlir.bytecode.format import (
     MAGIC,
     RESOURCES,
     VERSION,
+    decode_varint,
+    encode_varint,
 )
 from tosa_convert.formats.mlir.bytecode.sections import COPIED_BYTES, BytecodeFile, Section
 from tosa_convert.formats.mlir.constants import UNNAMED_RESOURCE, resource_alignment

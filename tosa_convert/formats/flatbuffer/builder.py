@@ -33,6 +33,8 @@ class Interner:
     def __init__(self) -> None:
         # A missing key gets the next id, without a Python call for each key.
         self.ids: dict[Any, int] = defaultdict(count().__next__)
+        #: Values after those in `ids`, in the order of their ids.
+        self.last: Iterable[Any] = ()
         #: The position of each value in the file, by id.
         self.positions: Positions = []
 
@@ -55,6 +57,14 @@ class Interner:
                 self.ids = defaultdict(count(len(keys)).__next__, fresh)
                 return ids
         return self.intern_all(keys)
+
+    def intern_last(self, keys: dict[Any, int]) -> Sequence[int]:
+        """Return the ids of distinct values, probably new; no others may be interned after them."""
+        # Fast path of intern_all; equal by test test_values_interned_last_get_the_same_ids
+        if not self.ids.keys().isdisjoint(keys.keys()):
+            return self.intern_all(keys)
+        self.last = keys
+        return range(len(self.ids), len(self.ids) + len(keys))
 
 
 #: Alignment of constants' data in the file, in bytes; the schema asks for 8.
@@ -266,17 +276,28 @@ class Builder:
 
     def place_strings(self) -> None:
         """Append the interned strings: length, bytes, and zeros up to a multiple of 4."""
-        texts = list(self.strings.ids)
+        texts = [*self.strings.ids, *self.strings.last]
         lengths, padded = _padded_ascii(texts) or _padded(texts)
         first = len(self.out)
         # After each text its zeros and room for the length of the next one; the last has none.
         self.out += bytes(4)
         self.out += padded
         del self.out[-4:]
-        sizes = (4 + (length // 4 + 1) * 4 for length in lengths)
-        self.strings.positions = places = list(accumulate(sizes, initial=first))[:-1]
-        for at, length in zip(places, lengths, strict=True):
-            U32.pack_into(self.out, at, length)
+        if len(lengths) < FEW:
+            sizes = (4 + (length // 4 + 1) * 4 for length in lengths)
+            places = list(accumulate(sizes, initial=first))[:-1]
+            self.strings.positions = places
+            for at, length in zip(places, lengths, strict=True):
+                U32.pack_into(self.out, at, length)
+            return
+        # Fast path of the loop; equal by test test_few_tables_are_laid_out_as_many
+        counts = np.array(lengths, np.int64)
+        all_sizes = 4 + (counts // 4 + 1) * 4
+        starts = first + np.cumsum(all_sizes) - all_sizes
+        self.strings.positions = starts
+        words = np.frombuffer(self.out, "<u4", count=len(self.out) // 4)
+        words[starts >> 2] = counts
+        del words
 
     def finish_embedded(self) -> Plan:
         """Return the plan of a file whose constants follow the tables inside the flatbuffer."""

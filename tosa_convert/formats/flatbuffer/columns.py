@@ -319,12 +319,7 @@ class Columns:
         elements = self.elements(starts, lengths, 4, what)
         texts = self.strings(elements, what)
         left = iter(texts)
-        lists: list[tuple[str, ...]]
-        if (lengths == 1).all():
-            # Fast path of string_lists; equal by test test_lists_of_one_name_are_read_as_other_lists
-            lists = list(zip(left, strict=True))
-        else:
-            lists = [tuple(islice(left, length)) for length in lengths.tolist()]
+        lists = [tuple(islice(left, length)) for length in lengths.tolist()]
         self.charge(len(lists) * _TUPLE - len(elements) * (_NUMBER - _ENTRY), what)
         return lists
 

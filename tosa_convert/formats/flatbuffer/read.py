@@ -498,10 +498,6 @@ class _Reader:
         texts: list[str] = [""] * len(places)
         if len(present):
             at = self.columns.follow(places[present], "TosaOperator.location")
-            if len(at) == len(places) and (np.diff(at) > 0).all():
-                # Fast path of locations; equal by test test_locations_in_order_are_read_as_others
-                (texts,) = self.table("OpLocation", at, "text")
-                return list(texts)
             # Operators of one location may share a table.
             unique, inverse = np.unique(at, return_inverse=True)
             (unique_texts,) = self.table("OpLocation", unique, "text")

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 _BF16: Final = dtype("BF16")
-_ALL: Final = {**TABLES, **{table.name: table for table in ATTRIBUTES.values()}}
+_TABLES: Final = {**TABLES, **{table.name: table for table in ATTRIBUTES.values()}}
 #: Memory of a table, in bytes: of the objects made from it, and of temporaries.
 _MEMORY: Final = 600
 #: Most zeros that may follow the data of a constant.
@@ -71,7 +71,7 @@ def read(
     buffer: memoryview, limits: Limits = DEFAULT_LIMITS, upgrade: Upgrade | None = None
 ) -> Graph:
     """Read a file of TOSA 0.80. Constants are views of `buffer`, except those in another form."""
-    reader = _Reader(Columns(buffer, limits, _ALL), Upgrade() if upgrade is None else upgrade)
+    reader = _Reader(Columns(buffer, limits, _TABLES), Upgrade() if upgrade is None else upgrade)
     graph = reader.graph()
     graph.version = lowest_version(graph)
     return graph
@@ -289,7 +289,6 @@ _CODES: Final = {name: code for code, name in DTYPES.items() if code not in UNSI
 _UNSIGNED: Final = {DTYPES[code]: code for code in UNSIGNED}
 _OPERATORS: Final = {name: code for code, name in enumerate(OPERATORS)}
 _SLOTS: Final = {today: name for name, today in FIELDS.items()}
-_TABLES: Final = {**TABLES, **{table.name: table for table in ATTRIBUTES.values()}}
 _FLOAT: Final = struct.Struct("<f")
 
 

@@ -109,7 +109,7 @@ class _Writer(Builder):
         self.refer(0, None, root)
         self.header(root)
         self.attributes.positions = [self.attribute_table(operator) for operator in self.examples]
-        texts = self.strings.intern_all(self.locations.ids)
+        texts = self.strings.intern_last(self.locations.ids)
         self.locations.positions = self.rows(_LOCATION, {"text": (self.strings, texts)})
         self.place_vectors()
         self.place_strings()

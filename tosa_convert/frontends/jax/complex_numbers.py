@@ -9,11 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-import numpy as np
-
 from tosa_convert.frontends.jax.step import Rule, Step
 from tosa_convert.frontends.lowering import complex_numbers
-from tosa_convert.frontends.lowering.complex_numbers import ADVICE, Pair
+from tosa_convert.frontends.lowering.complex_numbers import ADVICE, Pair, is_complex
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.scope import Array, NotLowered
 
@@ -28,21 +26,9 @@ _BY_PARTS: Final = frozenset(
 )
 
 
-def is_complex(dtype: Any) -> bool:
-    """Return whether elements are complex numbers."""
-    return getattr(dtype, "kind", "") == "c"
-
-
-def as_parts(data: Any) -> Array:
-    """Make a constant of complex numbers, as its parts."""
-    parts = [np.array(part) for part in (data.real, data.imag)]
-    held = [Array(part.dtype, tuple(part.shape), part) for part in parts]
-    return Array(data.dtype, tuple(data.shape), parts=(held[0], held[1]))
-
-
 def lower_complex(name: str, step: Step, rule: Rule | None) -> list[Array]:
     """Return the results of a primitive with complex numbers. rule: lowers it for real numbers."""
-    of_parts = replace(step, dtypes=[np.zeros((), dtype).real.dtype for dtype in step.dtypes])
+    of_parts = replace(step, dtypes=list(map(complex_numbers.real_kind, step.dtypes)))
     if name in _RULES:
         made = _RULES[name](of_parts, *map(_parts, step.inputs))
         found = [made]
@@ -57,7 +43,13 @@ def lower_complex(name: str, step: Step, rule: Rule | None) -> list[Array]:
             for real, imag, dtype in zip(*both, step.dtypes, strict=True)
         ]
     elif name == "dot_general" and rule is not None:
-        found = [_product(of_parts, rule, *map(_parts, step.inputs))]
+        dot: Any = rule
+        x, y = map(_parts, step.inputs)
+        found = [
+            complex_numbers.contracted(
+                step.scope, x, y, lambda a, b: dot(replace(of_parts, inputs=[a, b]))
+            )
+        ]
     else:
         raise NotLowered(f"TOSA does not have complex numbers, and {name} has them", ADVICE)
     return [
@@ -68,19 +60,6 @@ def lower_complex(name: str, step: Step, rule: Rule | None) -> list[Array]:
 
 def _parts(a: Array) -> Pair:
     return complex_numbers.of_real(a) if a.parts is None else a.parts
-
-
-def _product(step: Step, rule: Rule, x: Pair, y: Pair) -> Pair:
-    """Multiply arrays."""
-
-    def dot(a: Array, b: Array) -> Array:
-        made = rule(replace(step, inputs=[a, b]))
-        assert isinstance(made, Array)
-        return made
-
-    s = step.scope
-    real = s.sub(dot(x[0], y[0]), dot(x[1], y[1]))
-    return real, s.add(dot(x[0], y[1]), dot(x[1], y[0]))
 
 
 def _converted(step: Step, x: Pair) -> Pair | Array:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,6 @@ from tosa_convert.frontends.jax.lowering import (
     lower_function,
     use_cpu,
 )
-from tosa_convert.frontends.jax.walk import Problem
 from tosa_convert.frontends.lower_model import write_examples
 from tosa_convert.frontends.process.python_file import call_factory, failure, tuple_of_arguments
 from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, NotLowered, Request
@@ -61,7 +61,7 @@ def lower(request: Request, folder: Path) -> Interface:
     return Interface(
         inputs=found.inputs,
         outputs=found.outputs,
-        not_lowered=list(rows_of(found.problems)),
+        not_lowered=rows_of(found.problems),
         remarks=found.remarks() if found.graph is not None else [],
     )
 
@@ -126,19 +126,15 @@ def arguments_of(
     return Arguments(args, kwargs or {})
 
 
-def rows_of(problems: Sequence[Problem]) -> list[NotLowered]:
-    """Return a row for each primitive and reason."""
+def rows_of(problems: Sequence[NotLowered]) -> list[NotLowered]:
+    """Return a row for each primitive and reason, with the first places."""
+    found: dict[tuple[str, str], list[NotLowered]] = {}
+    for row in problems:
+        found.setdefault((row.operator, row.reason), []).append(row)
     rows = []
-    for problem in problems:
-        places = list(dict.fromkeys(filter(None, problem.lines)))
+    for group in found.values():
+        places = list(dict.fromkeys(row.where for row in group if row.where))
         more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
-        rows.append(
-            NotLowered(
-                operator=problem.primitive,
-                where=", ".join(places[:_MOST_PLACES]) + more,
-                count=len(problem.lines),
-                reason=problem.reason,
-                hint=problem.advice,
-            )
-        )
+        where = ", ".join(places[:_MOST_PLACES]) + more
+        rows.append(replace(group[0], where=where, count=len(group)))
     return rows

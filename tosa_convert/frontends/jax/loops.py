@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from tosa_convert.frontends.jax.step import Step
 from tosa_convert.frontends.lowering import control_flow, layout
-from tosa_convert.frontends.lowering.control_flow import UNROLLED, row_at, while_loop, with_row
+from tosa_convert.frontends.lowering.control_flow import UNROLLED, Columns, tables_of, while_loop
 from tosa_convert.frontends.lowering.limits import known_limits
-from tosa_convert.frontends.lowering.scope import INT32, Array, Scope, constant
+from tosa_convert.frontends.lowering.scope import Array, Scope
+from tosa_convert.frontends.lowering.types import INT32
 
 # -- while ---------------------------------------------------------------------------------------
 
@@ -58,12 +57,9 @@ def _increment(jaxpr: Any, constants: int, place: int) -> int | None:
 
 
 def scan(step: Step) -> list[Array]:
-    params = step.params
-    equations = _equations(params["jaxpr"].jaxpr)
-    length, unroll = params["length"], params["unroll"]
-    if unroll >= length or length * equations <= UNROLLED:
-        return _unrolled(step)
-    return _scan_loop(step)
+    params, length = step.params, step.params["length"]
+    count = length * _equations(params["jaxpr"].jaxpr)
+    return (_unrolled if params["unroll"] >= length or count <= UNROLLED else _scan_loop)(step)
 
 
 def _equations(jaxpr: Any) -> int:
@@ -94,10 +90,7 @@ def _unrolled(step: Step) -> list[Array]:
     rows: list[list[Array]] = []
     order = range(params["length"])
     for index in reversed(order) if params["reverse"] else order:
-        given = [
-            layout.reshape(s, layout.part(s, column, 0, index, index + 1), column.shape[1:])
-            for column in columns
-        ]
+        given = [layout.row(s, column, index) for column in columns]
         made = step.run(s, params["jaxpr"], [*consts, *carry, *given])
         carry = made[: len(carry)]
         rows.append(made[len(carry) :])
@@ -107,44 +100,24 @@ def _unrolled(step: Step) -> list[Array]:
 
 
 def _scan_loop(step: Step) -> list[Array]:
-    """Make a loop whose state is the index, the state of the scan, and the rows made so far."""
-    params = step.params
+    params, length = step.params, step.params["length"]
     consts, carry, columns = _parts(step)
-    length, is_reverse = params["length"], params["reverse"]
-    first = constant(np.full((1,), length - 1 if is_reverse else 0, np.int32))
-    made = [
-        Array(dtype, shape, np.zeros((1,) * len(shape), dtype))
-        for dtype, shape in zip(step.dtypes[len(carry) :], step.shapes[len(carry) :], strict=True)
-    ]
+    made = tables_of(list(zip(step.dtypes, step.shapes, strict=True))[len(carry) :])
 
-    def condition(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
-        index = layout.reshape(scope, inner[0], ())
-        inside = scope.greater_equal(index, 0) if is_reverse else scope.greater(length, index)
-        return [inside]
+    def turn(
+        scope: Scope, state: Sequence[Array], rows: Sequence[Array], held: Sequence[Array]
+    ) -> list[Array]:
+        return step.run(scope, params["jaxpr"], [*held, *state, *rows])
 
-    def body(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
-        index, state, tables = inner[0], inner[1 : 1 + len(carry)], inner[1 + len(carry) :]
-        rows = [row_at(scope, column, index) for column in given[len(consts) :]]
-        results = step.run(scope, params["jaxpr"], [*given[: len(consts)], *state, *rows])
-        written = [
-            with_row(scope, table, index, row)
-            for table, row in zip(tables, results[len(carry) :], strict=True)
-        ]
-        following = scope.add(index, -1 if is_reverse else 1)
-        return [following, *results[: len(carry)], *written]
-
-    limits = {0: (0, length - 1)}
+    limits = {}
     for place, item in enumerate(carry):
         added = _increment(params["jaxpr"].jaxpr, len(consts), place)
         if added is not None and item.is_constant:
             low, high = known_limits(item)
-            limits[1 + place] = (
-                low + min(0, added * (length - 1)),
-                high + max(0, added * (length - 1)),
-            )
-    state = [first, *carry, *made]
-    found = while_loop(step.scope, state, [*consts, *columns], condition, body, limits)
-    return found[1:]
+            more = added * (length - 1)
+            limits[place] = low + min(0, more), high + max(0, more)
+    given, results = (Columns(row, [params["reverse"]] * len(row)) for row in (columns, made))
+    return control_flow.scan(step.scope, length, carry, given, results, consts, turn, limits)
 
 
 # -- cond and switch -----------------------------------------------------------------------------
@@ -152,9 +125,8 @@ def _scan_loop(step: Step) -> list[Array]:
 
 def cond(step: Step) -> list[Array]:
     s, (index, *operands) = step.scope, step.inputs
-    branches = [_branch(step, jaxpr) for jaxpr in step.params["branches"]]
+    branches = [
+        lambda scope, given, jaxpr=jaxpr: step.run(scope, jaxpr, given)
+        for jaxpr in step.params["branches"]
+    ]
     return list(control_flow.cond(s, index, branches, operands))
-
-
-def _branch(step: Step, jaxpr: Any) -> control_flow.Branch:
-    return lambda scope, operands: step.run(scope, jaxpr, operands)

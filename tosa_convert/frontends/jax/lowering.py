@@ -17,15 +17,10 @@ from jax.tree_util import SequenceKey, keystr, tree_flatten_with_path
 from tosa_convert.builder import Builder
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.frontends.jax.modules import State, Variables, refuse_changed_arguments, state_of
-from tosa_convert.frontends.jax.walk import Problem, Walk, is_key
-from tosa_convert.frontends.lowering.scope import (
-    RANDOM_ADVICE,
-    Array,
-    NotLowered,
-    Scope,
-    carrier,
-    refuse_empty,
-)
+from tosa_convert.frontends.jax.walk import Walk, is_key
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
+from tosa_convert.frontends.lowering.types import RANDOM_ADVICE, carrier, refuse_empty
+from tosa_convert.frontends.process.request import NotLowered as Unlowered
 from tosa_convert.frontends.process.request import Value
 from tosa_convert.frontends.read_result import with_own_outputs
 from tosa_convert.graph.derived import rename_in_order
@@ -48,7 +43,7 @@ class Lowered:
     graph: Graph | None
     inputs: list[Value]
     outputs: list[Value]
-    problems: list[Problem]
+    problems: list[Unlowered]
     unused_keys: list[str] = field(default_factory=list)
 
     def remarks(self) -> list[str]:
@@ -97,7 +92,7 @@ def lower_function(
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         graph = _program(walk, traced)
     inputs, keys = _without_keys(traced.inputs)
-    return Lowered(graph, inputs, traced.outputs, list(walk.problems.values()), keys)
+    return Lowered(graph, inputs, traced.outputs, walk.problems, keys)
 
 
 def trace(

@@ -12,7 +12,8 @@ import numpy as np
 
 from tosa_convert.builder.values import Variable
 from tosa_convert.errors import fail
-from tosa_convert.frontends.lowering.scope import Array, Data, Scope, carrier
+from tosa_convert.frontends.lowering.scope import Array, Data, Scope
+from tosa_convert.frontends.lowering.types import carrier
 
 #: The changed arrays that a message lists.
 _MOST_NAMES: Final = 4

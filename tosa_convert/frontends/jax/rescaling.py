@@ -14,7 +14,8 @@ from jax.interpreters import mlir
 
 from tosa_convert.frontends.jax.step import Step
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.scope import INT32, Array
+from tosa_convert.frontends.lowering.scope import Array
+from tosa_convert.frontends.lowering.types import INT32
 from tosa_convert.frontends.tflite.scales import fixed_point
 
 #: Scales at which RESCALE takes every number of 32 bits.

@@ -21,7 +21,8 @@ from tosa_convert.frontends.lowering import (
     sorting,
     windows,
 )
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, carrier
+from tosa_convert.frontends.lowering.scope import Array, NotLowered
+from tosa_convert.frontends.lowering.types import carrier
 
 #: Lowers an operation by its operands, and by what its parameters say: (scope, *operands, *values).
 Function = Callable[..., Array | Sequence[Array]]
@@ -94,11 +95,6 @@ def _collective(function: Callable[..., Array], word: str = "") -> Row:
         return [reduce(step.scope, a, axes) for a in step.inputs]
 
     return Row(rule)
-
-
-def _reshape(s: Scope, a: Array, shape: Sequence[int], order: Sequence[int] | None) -> Array:
-    """Reshape, after a transposition if there is an order."""
-    return layout.reshape(s, a if order is None else layout.transpose(s, a, order), shape)
 
 
 def _convolution(step: Step) -> Array:
@@ -261,7 +257,12 @@ ROWS: Final[dict[str, Row]] = {
     "expand_dims": _RESHAPED,
     "iota": _movement(lambda _, *parts: layout.iota(*parts), "dtype", "shape", "dimension"),
     "pad": _movement(layout.pad_between, "padding_config"),
-    "reshape": _movement(_reshape, "new_sizes", "dimensions"),
+    "reshape": _movement(
+        lambda s, a, shape, order: layout.reshape(
+            s, a if order is None else layout.transpose(s, a, order), shape
+        ),
+        *("new_sizes", "dimensions"),
+    ),
     "rev": _movement(layout.reverse, "dimensions"),
     "slice": _movement(layout.cut, "start_indices", "limit_indices", "strides"),
     "split": _movement(layout.split, "sizes", "axis"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import jax
@@ -12,26 +11,20 @@ import numpy as np
 from jax.extend.core import Literal
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.jax.complex_numbers import as_parts, is_complex, lower_complex
+from tosa_convert.frontends.jax.complex_numbers import lower_complex
 from tosa_convert.frontends.jax.source import Place, place_of_equation
 from tosa_convert.frontends.jax.step import Step
 from tosa_convert.frontends.jax.table import CALLBACKS, CALLS, REFUSED, ROWS
+from tosa_convert.frontends.lowering.complex_numbers import is_complex, parts_of
 from tosa_convert.frontends.lowering.limits import limits_of_result
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, carrier, whole_data
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, whole_data
+from tosa_convert.frontends.lowering.types import carrier
+from tosa_convert.frontends.process.request import NotLowered as Unlowered
+from tosa_convert.frontends.unlowered import unlowered
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
 _MOST_FOLDED: Final = 1 << 20
 _NO_RULE: Final = "write it with other functions of jax.numpy, or report it with the function"
-
-
-@dataclass
-class Problem:
-    """A primitive that does not lower, for one reason."""
-
-    primitive: str
-    reason: str
-    advice: str
-    lines: list[str] = field(default_factory=list)
 
 
 class Walk:
@@ -39,7 +32,7 @@ class Walk:
 
     def __init__(self, has_full_paths: bool = False) -> None:
         self.has_full_paths = has_full_paths
-        self.problems: dict[tuple[str, str], Problem] = {}
+        self.problems: list[Unlowered] = []
         self.place = Place()
 
     def place_of(self, equation: Any, outer: Place) -> Place:
@@ -140,13 +133,11 @@ class Walk:
 
     def refuse(self, what: str, problem: NotLowered) -> None:
         """Note an argument or result that TOSA cannot have."""
-        row = Problem(what, problem.reason, problem.advice, [""])
-        self.problems[what, problem.reason] = row
+        self.problems.append(unlowered(what, "", problem.reason, problem.advice))
 
     def report(self, equation: Any, reason: str, advice: str) -> None:
-        name = equation.primitive.name
-        problem = self.problems.setdefault((name, reason), Problem(name, reason, advice))
-        problem.lines.append(str(self.place))
+        row = unlowered(equation.primitive.name, str(self.place), reason, advice)
+        self.problems.append(row)
 
 
 def _constant(value: Any, aval: Any = None) -> Array:
@@ -157,7 +148,7 @@ def _constant(value: Any, aval: Any = None) -> Array:
     if data.flags.writeable or not isinstance(value, jax.Array):
         data = data.copy()
     if is_complex(data.dtype):
-        return as_parts(data)
+        return Array(data.dtype, tuple(data.shape), parts=parts_of(data))
     return Array(data.dtype, tuple(data.shape), data)
 
 

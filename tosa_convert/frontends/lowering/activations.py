@@ -7,14 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.arithmetic import clip, divided, mul
 from tosa_convert.frontends.lowering.scope import Array, Operand, Scope, constant
 
 #: Above this number, mish(x) is x in FP32.
 _LARGE: Final = 20.0
-SELU_ALPHA: Final = 1.6732632423543772
-SELU_SCALE: Final = 1.0507009873554805
 
 
 def scaled(s: Scope, x: Array, by: float) -> Array:
@@ -29,10 +26,6 @@ def relu(s: Scope, x: Array) -> Array:
     return clip(s, x, 0.0, np.inf)
 
 
-def relu6(s: Scope, x: Array) -> Array:
-    return clip(s, x, 0.0, 6.0)
-
-
 def hard_sigmoid(s: Scope, x: Array, slope: float = 1 / 6, offset: float = 0.5) -> Array:
     """max(0, min(1, slope * x + offset))."""
     return clip(s, s.add(scaled(s, x, slope), offset), 0.0, 1.0)
@@ -45,16 +38,6 @@ def hard_swish(s: Scope, x: Array) -> Array:
 def thresholded_relu(s: Scope, x: Array, threshold: float = 1.0, value: float = 0.0) -> Array:
     """Return x where it is above a threshold, and a value elsewhere."""
     return s.select(s.greater(x, threshold), x, value)
-
-
-def soft_shrink(s: Scope, x: Array, limit: float = 0.5) -> Array:
-    """Move numbers by `limit` to 0; those within it become 0."""
-    return s.sub(x, clip(s, x, -limit, limit))
-
-
-def hard_shrink(s: Scope, x: Array, limit: float = 0.5) -> Array:
-    """Replace numbers within `limit` by 0."""
-    return s.select(s.greater_equal(limit, s.elementwise("abs", x)), 0, x)
 
 
 def shrink(s: Scope, x: Array, limit: float = 0.5, bias: float = 0.0) -> Array:
@@ -83,10 +66,6 @@ def elu(s: Scope, x: Array, alpha: float = 1.0, scale: float = 1.0, inner: float
     return s.select(s.greater(x, 0), scaled(s, x, scale), scaled(s, less, alpha * scale))
 
 
-def selu(s: Scope, x: Array, alpha: float = SELU_ALPHA, scale: float = SELU_SCALE) -> Array:
-    return elu(s, x, alpha, scale)
-
-
 def celu(s: Scope, x: Array, alpha: float = 1.0) -> Array:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
     if alpha > 0:
@@ -101,10 +80,6 @@ def celu(s: Scope, x: Array, alpha: float = 1.0) -> Array:
 def swish(s: Scope, x: Array, beta: float = 1.0) -> Array:
     """Compute x * sigmoid(beta * x)."""
     return s.mul(x, s.elementwise("sigmoid", scaled(s, x, beta)))
-
-
-def silu(s: Scope, x: Array) -> Array:
-    return swish(s, x)
 
 
 def gelu(s: Scope, x: Array) -> Array:
@@ -123,23 +98,10 @@ def gelu_tanh(s: Scope, x: Array) -> Array:
     return s.mul(x, s.elementwise("sigmoid", inner))
 
 
-def softplus(s: Scope, x: Array, beta: float = 1.0, threshold: float = np.inf) -> Array:
-    """log(1 + exp(beta * x)) / beta, and x where beta * x is above the threshold."""
-    wide = scaled(s, x, beta)
-    made = scaled(s, s.add(relu(s, wide), _log_of_rest(s, wide)), 1 / beta)
-    if threshold >= _LARGE:
-        return made  # They do not differ.
-    return s.select(s.greater(wide, threshold), x, made)
-
-
-def log_sigmoid(s: Scope, x: Array) -> Array:
-    return s.sub(clip(s, x, -np.inf, 0.0), _log_of_rest(s, x))
-
-
-def _log_of_rest(s: Scope, x: Array) -> Array:
-    """log(1 + exp(-|x|)), which does not overflow."""
+def softplus(s: Scope, x: Array) -> Array:
+    """log(1 + exp(x)), which is max(x, 0) + log(1 + exp(-|x|)) and does not overflow."""
     power = s.elementwise("exp", s.elementwise("negate", s.elementwise("abs", x)))
-    return s.elementwise("log", s.add(power, 1))
+    return s.add(relu(s, x), s.elementwise("log", s.add(power, 1)))
 
 
 def mish(s: Scope, x: Array) -> Array:
@@ -151,10 +113,3 @@ def mish(s: Scope, x: Array) -> Array:
 
 def softsign(s: Scope, x: Array) -> Array:
     return divided(s, x, s.add(s.elementwise("abs", x), 1))
-
-
-def glu(s: Scope, x: Array, axis: int = -1) -> Array:
-    """Return the first half along an axis times the sigmoid of the second."""
-    half = x.shape[axis] // 2
-    first, second = layout.split(s, x, [half, half], axis % x.rank)
-    return s.mul(first, s.elementwise("sigmoid", second))

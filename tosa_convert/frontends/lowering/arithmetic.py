@@ -15,15 +15,12 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering.limits import known_limits, limits_of_result
-from tosa_convert.frontends.lowering.scope import (
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import (
     BOOL,
     FLOAT32,
     INT32,
-    Array,
-    NotLowered,
-    Scope,
     carrier,
-    constant,
     is_float,
     is_small,
     is_unsigned,
@@ -32,6 +29,17 @@ from tosa_convert.frontends.lowering.scope import (
 _UINT32: Final = np.dtype(np.uint32)
 _INT32_MIN: Final = -(2**31)
 _CAST: Final = "cast to int32"
+
+
+def by_int32(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Return a function that computes small integers in INT32, and keeps the low bits of them."""
+
+    def wide(s: Scope, *arrays: Array) -> Array:
+        if not is_small(arrays[0].dtype):
+            return function(s, *arrays)
+        return s.narrowed(function(s, *map(s.widened, arrays)), arrays[0].dtype)
+
+    return wide
 
 
 def computed(s: Scope, name: str, a: Array, b: Array) -> Array:
@@ -231,10 +239,10 @@ def sign(s: Scope, a: Array) -> Array:
     if is_unsigned(a.dtype):
         positive = s.negation(equals(s, a, s.aligned([0, a])[0]))
         return s.viewed(s.cast(positive, carrier(a.dtype)), a.dtype)
-    x = s.widened(a) if is_small(a.dtype) else a
     # What is neither above nor below 0 is itself: 0, -0.0 or NaN.
-    made = s.select(s.greater(x, 0), 1, s.select(s.greater(0, x), -1, x))
-    return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
+    return by_int32(lambda s, x: s.select(s.greater(x, 0), 1, s.select(s.greater(0, x), -1, x)))(
+        s, a
+    )
 
 
 def with_zero_point(s: Scope, a: Array, zero: int = 0) -> tuple[Array, int]:
@@ -260,6 +268,7 @@ def divided(s: Scope, a: Array, b: Array) -> Array:
     return inverse if a.number() == 1 else s.mul(a, inverse)
 
 
+@by_int32
 def quotient(s: Scope, a: Array, b: Array) -> Array:
     """Divide integers as XLA does: rounded to 0, and -1 for a division by 0."""
     if b.data is not None and not np.isin(b.data, (0, -1)).any():
@@ -308,8 +317,6 @@ def div(s: Scope, a: Array, b: Array) -> Array:
         return divided(s, a, b)
     if is_unsigned(a.dtype) and not is_small(a.dtype):
         return _unsigned_quotient(s, a, b)
-    if is_small(a.dtype):
-        return s.narrowed(quotient(s, s.widened(a), s.widened(b)), a.dtype)
     return quotient(s, a, b)
 
 
@@ -325,29 +332,31 @@ def rem(s: Scope, a: Array, b: Array) -> Array:
             return s.viewed(bits, a.dtype)
         taken = computed(s, "mul", _unsigned_quotient(s, a, b), b)
         return computed(s, "sub", a, taken)
-    x, y = (s.widened(item) if is_small(a.dtype) else item for item in (a, b))
-    if y.data is None or np.isin(y.data, (0, -1)).any():
-        # By 0 it is the dividend, and by -1 it is 0.
-        special = s.either(s.equal(y, 0), s.equal(y, -1))
-        safe = s.select(special, 1, y)
-        rest = s.sub(x, s.mul(s.elementwise("intdiv", x, safe), safe))
-        made = s.select(s.equal(y, 0), x, rest)
-    else:
-        made = s.sub(x, s.mul(s.elementwise("intdiv", x, y), y))
-    return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
+    return _integer_remainder(s, a, b)
+
+
+@by_int32
+def _integer_remainder(s: Scope, x: Array, y: Array) -> Array:
+    if y.data is not None and not np.isin(y.data, (0, -1)).any():
+        return s.sub(x, s.mul(s.elementwise("intdiv", x, y), y))
+    # By 0 it is the dividend, and by -1 it is 0.
+    safe = s.select(s.either(s.equal(y, 0), s.equal(y, -1)), 1, y)
+    rest = s.sub(x, s.mul(s.elementwise("intdiv", x, safe), safe))
+    return s.select(s.equal(y, 0), x, rest)
 
 
 def floor_quotient(s: Scope, a: Array, b: Array) -> Array:
     """Divide, rounded down, as Python's // does."""
     if is_float(a.dtype):
         return _float_floor_quotient(s, a, b)
-    if is_unsigned(a.dtype):
-        return div(s, a, b)
-    x, y = (s.widened(item) if is_small(a.dtype) else item for item in (a, b))
+    return div(s, a, b) if is_unsigned(a.dtype) else _signed_floor_quotient(s, a, b)
+
+
+@by_int32
+def _signed_floor_quotient(s: Scope, x: Array, y: Array) -> Array:
     down = quotient(s, x, y)
     rest = s.sub(x, s.mul(down, y))
-    made = s.sub(down, s.select(_is_past(s, rest, y), 1, 0, x.dtype))
-    return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
+    return s.sub(down, s.select(_is_past(s, rest, y), 1, 0, x.dtype))
 
 
 def _float_floor_quotient(s: Scope, a: Array, b: Array) -> Array:
@@ -363,11 +372,12 @@ def _float_floor_quotient(s: Scope, a: Array, b: Array) -> Array:
 def floor_remainder(s: Scope, a: Array, b: Array) -> Array:
     """Return the remainder with the sign of the divisor, as Python's % does."""
     rest = rem(s, a, b)
-    if is_unsigned(a.dtype):
-        return rest
-    x, y = (s.widened(item) if is_small(a.dtype) else item for item in (rest, b))
-    made = s.add(x, s.select(_is_past(s, x, y), y, 0))
-    return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
+    return rest if is_unsigned(a.dtype) else by_int32(to_sign_of)(s, rest, b)
+
+
+def to_sign_of(s: Scope, rest: Array, b: Array) -> Array:
+    """Add the divisor to a remainder that has the other sign."""
+    return s.add(rest, s.select(_is_past(s, rest, b), b, 0))
 
 
 def _is_past(s: Scope, rest: Array, b: Array) -> Array:

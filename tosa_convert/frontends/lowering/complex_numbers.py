@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,22 @@ _MOST_FACTORS: Final = 8
 ADVICE: Final = "compute with real and imaginary parts as two arrays"
 
 
+def is_complex(dtype: Any) -> bool:
+    """Return whether elements are complex numbers."""
+    return getattr(dtype, "kind", "") == "c"
+
+
+def real_kind(dtype: Any) -> Any:
+    """Return the element type of the parts of complex numbers; others are their own."""
+    return np.zeros((), dtype).real.dtype if is_complex(dtype) else dtype
+
+
+def parts_of(data: Any) -> Pair:
+    """Return a constant of complex numbers as its parts."""
+    real, imag = (constant(np.array(part, order="C")) for part in (data.real, data.imag))
+    return real, imag
+
+
 def of_real(x: Array) -> Pair:
     """Return the complex numbers that have these real parts."""
     return x, _zero(x, x.shape)
@@ -33,17 +49,19 @@ def _zero(x: Array, shape: Sequence[int]) -> Array:
 # -- arithmetic ----------------------------------------------------------------------------------
 
 
-def add(s: Scope, x: Pair, y: Pair) -> Pair:
-    return s.add(x[0], y[0]), s.add(x[1], y[1])
-
-
-def sub(s: Scope, x: Pair, y: Pair) -> Pair:
-    return s.sub(x[0], y[0]), s.sub(x[1], y[1])
-
-
 def mul(s: Scope, x: Pair, y: Pair) -> Pair:
     real = s.sub(s.mul(x[0], y[0]), s.mul(x[1], y[1]))
     return real, s.add(s.mul(x[0], y[1]), s.mul(x[1], y[0]))
+
+
+def contracted(s: Scope, x: Pair, y: Pair, dot: Callable[[Array, Array], Array]) -> Pair:
+    """Multiply by a product of real numbers, such as that of matrices; a part of zeros is left out."""
+    if x[1].number() == 0:
+        return dot(x[0], y[0]), dot(x[0], y[1])
+    if y[1].number() == 0:
+        return dot(x[0], y[0]), dot(x[1], y[0])
+    real = s.sub(dot(x[0], y[0]), dot(x[1], y[1]))
+    return real, s.add(dot(x[0], y[1]), dot(x[1], y[0]))
 
 
 def scaled(s: Scope, x: Pair, by: Array) -> Pair:
@@ -65,10 +83,6 @@ def divided(s: Scope, x: Pair, y: Pair) -> Pair:
 
 def conjugate(s: Scope, x: Pair) -> Pair:
     return x[0], s.elementwise("negate", x[1])
-
-
-def negative(s: Scope, x: Pair) -> Pair:
-    return s.elementwise("negate", x[0]), s.elementwise("negate", x[1])
 
 
 def integer_power(s: Scope, x: Pair, exponent: int) -> Pair:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
 
 from tosa_convert.builder import Builder
 from tosa_convert.builder.values import Value
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.indexing import as_rows, from_rows, rows_at, write_rows
 from tosa_convert.frontends.lowering.limits import Limits
-from tosa_convert.frontends.lowering.scope import BOOL, Array, Scope
+from tosa_convert.frontends.lowering.scope import Array, Scope, constant
+from tosa_convert.frontends.lowering.types import BOOL
 
 #: A loop is unrolled if its iterations together have at most this many operations.
 UNROLLED: Final = 1024
@@ -100,6 +104,71 @@ def while_loop(
         [s.value(item) for item in carried], region(condition, False), region(body, True)
     )
     return _arguments(values[:count], first)
+
+
+#: Makes the new state and a row for each result, of the state, the rows and what is captured.
+Turn = Callable[[Scope, Sequence[Array], Sequence[Array], Sequence[Array]], Sequence[Array]]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a scan goes through along the first dimension, or stacks along it.
+
+    backwards: which of them are from the last row to the first.
+    """
+
+    arrays: Sequence[Array]
+    backwards: Sequence[bool]
+
+
+def tables_of(types: Sequence[tuple[Any, Sequence[int]]]) -> list[Array]:
+    """Return arrays of zeros for the results of a scan, of these element types and shapes."""
+    return [
+        Array(np.dtype(dtype), tuple(shape), np.zeros((1,) * len(shape), dtype))
+        for dtype, shape in types
+    ]
+
+
+def scan(
+    s: Scope,
+    length: int,
+    carry: Sequence[Array],
+    taken: Columns,
+    made: Columns,
+    captured: Sequence[Array],
+    turn: Turn,
+    limits: Mapping[int, Limits] = MappingProxyType({}),
+) -> list[Array]:
+    """Return the last state and the stacked rows of a scan: a WHILE_LOOP that counts its turns.
+
+    made: zeros, of the shapes of what is stacked. limits: of elements of the state, by position.
+    """
+    flags = [*taken.backwards, *made.backwards]
+    # If all go backwards, the index does.
+    is_reverse, count = bool(flags) and all(flags), len(carry)
+    first = constant(np.full((1,), length - 1 if is_reverse else 0, np.int32))
+
+    def condition(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
+        index = layout.reshape(scope, inner[0], ())
+        return [scope.greater_equal(index, 0) if is_reverse else scope.greater(length, index)]
+
+    def body(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
+        index, tables = inner[0], inner[1 + count :]
+        is_mixed = any(flags) and not is_reverse
+        other = scope.sub(length - 1, index) if is_mixed else index
+        columns, held = given[: len(taken.arrays)], given[len(taken.arrays) :]
+        pairs = zip(columns, taken.backwards, strict=True)
+        rows = [row_at(scope, column, other if back else index) for column, back in pairs]
+        found = turn(scope, inner[1 : 1 + count], rows, held)
+        written = [
+            with_row(scope, table, other if back else index, row)
+            for table, row, back in zip(tables, found[count:], made.backwards, strict=True)
+        ]
+        return [scope.add(index, -1 if is_reverse else 1), *found[:count], *written]
+
+    known = {0: (0, length - 1), **{1 + place: limit for place, limit in limits.items()}}
+    state = [first, *carry, *made.arrays]
+    return while_loop(s, state, [*taken.arrays, *captured], condition, body, known)[1:]
 
 
 def row_at(s: Scope, a: Array, index: Array) -> Array:

@@ -19,22 +19,20 @@ from tosa_convert.frontends.lowering.arithmetic import (
     uint64_to_float,
 )
 from tosa_convert.frontends.lowering.limits import known_limits
-from tosa_convert.frontends.lowering.scope import (
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
+from tosa_convert.frontends.lowering.types import (
     BOOL,
     FLOAT32,
     INT32,
-    Array,
-    NotLowered,
-    Scope,
+    INT64,
     carrier,
     is_float,
     is_small,
     is_unsigned,
 )
 
-_INT64: Final = np.dtype(np.int64)
 #: Types of 64 bits -> those that they become if a program is narrowed.
-_HALF: Final = {_INT64: INT32, np.dtype(np.uint64): np.dtype(np.uint32)}
+_HALF: Final = {INT64: INT32, np.dtype(np.uint64): np.dtype(np.uint32)}
 #: Pairs of types without a direct CAST.
 _HALVES: Final = ("float16", "bfloat16")
 #: The greatest number of FP32 below 2^32.
@@ -63,7 +61,7 @@ def _from_bool(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
         zero = Array(target, numbers[1].shape, np.zeros(numbers[1].shape, target))
         return s.select(a, numbers[1], zero)
     kind = carrier(target)
-    if kind == _INT64:
+    if kind == INT64:
         return s.viewed(s.cast(s.cast(a, INT32), kind), target)
     return s.viewed(s.cast(a, kind), target)
 
@@ -103,7 +101,7 @@ def _to_integer(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
 def _to_64_bits(s: Scope, whole: Array, target: np.dtype[Any]) -> Array:
     """Convert whole numbers in FP32; those beyond the range become the nearest one in it."""
     if s.narrows:
-        return s.viewed(s.cast(_to_integer(s, whole, _HALF[target]), _INT64), target)
+        return s.viewed(s.cast(_to_integer(s, whole, _HALF[target]), INT64), target)
     limits = np.iinfo(target)
     size = whole if is_unsigned(target) else s.elementwise("abs", whole)
     is_above = s.greater_equal(size, float(limits.max))
@@ -130,9 +128,7 @@ def _to_float(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
         return Array(target, a.shape, a.data.astype(target))
     if a.dtype.itemsize == 8:
         if s.narrows or _fits_int32(a):
-            return _to_float(
-                s, s.viewed(s.cast(s.viewed(a, _INT64), INT32), _HALF[a.dtype]), target
-            )
+            return _to_float(s, s.viewed(s.cast(s.viewed(a, INT64), INT32), _HALF[a.dtype]), target)
         return _from_64_bits(s, a, target)
     if a.dtype == np.uint32:
         return uint32_to_float(s, a, target)
@@ -153,11 +149,11 @@ def _integer_to_integer(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
     if a.dtype.itemsize == target.itemsize:
         return s.viewed(a, target)
     if a.dtype.itemsize == 8:
-        return s.narrowed(s.cast(s.viewed(a, _INT64), INT32), target)
+        return s.narrowed(s.cast(s.viewed(a, INT64), INT32), target)
     wide = s.widened(a) if is_small(a.dtype) else s.viewed(a, INT32)
     if target.itemsize < 8:
         return s.narrowed(wide, target)
-    made = s.cast(wide, _INT64)
+    made = s.cast(wide, INT64)
     if a.dtype == np.uint32 and not s.narrows:
         made = s.elementwise("bitwise_and", made, 0xFFFFFFFF)
     return s.viewed(made, target)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tosa_convert.builder.values import Value as ProgramValue
-from tosa_convert.frontends.lowering.scope import Array, Scope, carrier, refuse_empty
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
+from tosa_convert.frontends.lowering.types import carrier, refuse_empty
 from tosa_convert.frontends.process.request import Cut, CutOperator, Interface, Operand, Value
 
 
@@ -16,23 +17,25 @@ class Cutter:
 
     def __init__(self) -> None:
         self.operators: list[CutOperator] = []
-        self._given: list[Sequence[Array | None]] = []
+        self._given: list[Sequence[Any]] = []
         self._names: list[tuple[Sequence[str], Sequence[str]]] = []
         self._operands: list[str] = []
 
     def cut(
         self,
         scope: Scope,
-        given: Sequence[Array | None],
+        given: Sequence[Any],
         row: CutOperator,
         types: Sequence[tuple[Any, tuple[int, ...]]],
         names: tuple[Sequence[str], Sequence[str]] = ((), ()),
     ) -> list[Array]:
         """Return stand-ins for the results of an operator, which have these types and shapes.
 
+        given: its operands: arrays, None, numbers, texts, and lists of these.
         row: what is known of it. names: of its operands and of its results, if the model has some.
         Raises NotLowered if that is not possible.
         """
+        _refuse_others(given)
         made = []
         labels = _labels(row.operator, len(self.operators), len(types))
         for label, (dtype, shape) in zip(labels, types, strict=True):
@@ -55,23 +58,26 @@ class Cutter:
         returned = list(outputs)
         first = inputs
         for number, (row, given) in enumerate(zip(self.operators, self._given, strict=True)):
-            operands = []
             named = self._names[number][0] or [""] * len(given)
-            for item, name in zip(given, named, strict=True):
-                if item is None:
-                    operands.append(Operand())
-                    continue
-                value = scope.whole(item)
-                if all(value is not other for other in returned):
-                    returned.append(value)
-                    self._operands.append(name or f"operand.{len(self._operands)}")
-                at = next(k for k, other in enumerate(returned) if other is value)
-                operands.append(Operand(place=at))
+            pairs = zip(given, named, strict=True)
+            operands = [self._operand(scope, item, name, returned) for item, name in pairs]
             count = len(row.results)
             results = tuple(range(first, first + count))
             first += count
             self.operators[number] = replace(row, operands=tuple(operands), results=results)
         return returned
+
+    def _operand(self, scope: Scope, item: Any, name: str, returned: list[ProgramValue]) -> Operand:
+        """Describe an operand, which is among what the program returns if it is an array."""
+        if isinstance(item, (tuple, list)):
+            return Operand(items=tuple(self._operand(scope, one, "", returned) for one in item))
+        if not isinstance(item, Array):
+            return Operand() if item is None else Operand(literal=item)
+        value = scope.whole(item)
+        if all(value is not other for other in returned):
+            returned.append(value)
+            self._operands.append(name or f"operand.{len(self._operands)}")
+        return Operand(place=next(k for k, other in enumerate(returned) if other is value))
 
     def add_to(self, interface: Interface) -> None:
         """Say in the interface of the program what was cut out of it."""
@@ -86,6 +92,17 @@ class Cutter:
         interface.cut = Cut(
             inputs=inputs, outputs=tuple(range(outputs)), operators=tuple(self.operators)
         )
+
+
+def _refuse_others(given: Sequence[Any]) -> None:
+    for item in given:
+        if isinstance(item, Array):
+            carrier(item.dtype)
+        elif isinstance(item, (tuple, list)):
+            _refuse_others(item)
+        elif item is not None and not isinstance(item, (bool, int, float, str)):
+            reason = "it takes something else than tensors, numbers, texts and lists of these"
+            raise NotLowered(reason)
 
 
 def _labels(operator: str, number: int, count: int) -> list[str]:

@@ -27,14 +27,6 @@ def _rounded(function: Callable[..., Any]) -> Callable[..., Data]:
     return computed
 
 
-def _sigmoid(x: Data) -> Data:
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
-def _erf(x: Data) -> Data:
-    return np.asarray(_ERF(x)) if x.size else x
-
-
 def quotient(a: Data, b: Data) -> Data:
     """Divide integers, rounded to 0."""
     down = np.floor_divide(a, b)
@@ -73,13 +65,13 @@ _FUNCTIONS: Final[dict[str, Callable[..., Data]]] = {
     "ceil": np.ceil,
     "floor": np.floor,
     "cos": _rounded(np.cos),
-    "erf": _rounded(_erf),
+    "erf": _rounded(lambda x: _ERF(x) if x.size else x),
     "exp": _rounded(np.exp),
     "log": _rounded(np.log),
     "pow": _rounded(np.power),
     "reciprocal": _rounded(lambda x: 1 / x),
     "rsqrt": _rounded(lambda x: 1 / np.sqrt(x)),
-    "sigmoid": _rounded(_sigmoid),
+    "sigmoid": _rounded(lambda x: 1 / (1 + np.exp(-x))),
     "sin": _rounded(np.sin),
     "tanh": _rounded(np.tanh),
     "intdiv": quotient,

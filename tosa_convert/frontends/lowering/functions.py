@@ -11,17 +11,8 @@ import numpy as np
 from tosa_convert.frontends.lowering.arithmetic import computed, divided, equals
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.limits import known_limits
-from tosa_convert.frontends.lowering.scope import (
-    FLOAT32,
-    INT32,
-    Array,
-    NotLowered,
-    Operand,
-    Scope,
-    constant,
-    is_float,
-    is_unsigned,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Operand, Scope, constant
+from tosa_convert.frontends.lowering.types import FLOAT32, INT32, is_float, is_unsigned
 
 #: Integer exponents up to this one are products.
 _MOST_PRODUCTS: Final = 64

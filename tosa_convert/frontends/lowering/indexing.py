@@ -17,15 +17,13 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.arithmetic import combination
 from tosa_convert.frontends.lowering.conversion import converted
+from tosa_convert.frontends.lowering.limits import known_limits
 from tosa_convert.frontends.lowering.reductions import by_halves, extreme, summed
-from tosa_convert.frontends.lowering.scope import (
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import (
     BOOL,
     INT32,
-    Array,
-    NotLowered,
-    Scope,
     carrier,
-    constant,
     is_float,
     is_small,
     is_unsigned,
@@ -70,6 +68,17 @@ def index32(s: Scope, a: Array) -> Array:
     if bits.dtype.itemsize > INT32.itemsize:
         bits = s.minimum(s.maximum(bits, -_MOST_INDEX - 1), _MOST_INDEX)
     return s.cast(bits, INT32)
+
+
+def from_front(s: Scope, index: Array, size: int) -> Array:
+    """Return indices as INT32; those below 0 count from the end of an axis, and all are within it."""
+    low = known_limits(index)[0]
+    if index.data is not None:
+        data = index.data.astype(np.int64)
+        return Array(INT32, index.shape, np.where(data < 0, data + size, data).astype(np.int32))
+    made = s.cast(index, INT32) if index.dtype == np.int64 else index32(s, index)
+    made.limits = index.limits
+    return made if low >= 0 else s.select(s.greater(0, made), s.add(made, size), made)
 
 
 def clamped(s: Scope, a: Array, highest: Any) -> Array:
@@ -219,12 +228,7 @@ def indexed(
 
 
 def gather(
-    s: Scope,
-    a: Array,
-    indices: Array,
-    numbers: Any,
-    window: Sequence[int],
-    filling: Any = None,
+    s: Scope, a: Array, indices: Array, numbers: Any, window: Sequence[int], filling: Any = None
 ) -> Array:
     """Read windows of an array.
 

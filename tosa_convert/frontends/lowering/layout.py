@@ -256,16 +256,26 @@ def broadcast_to(s: Scope, a: Array, shape: Sequence[int]) -> Array:
 
 
 def tile(s: Scope, a: Array, repeats: Sequence[int]) -> Array:
-    """Repeat along each dimension; `repeats` may have more of them."""
-    shape = (*(1,) * (len(repeats) - a.rank), *a.shape)
-    whole = s.array(s.whole(reshape(s, a, shape)), a.dtype)
-    return s.apply("tile", [whole], a.dtype, multiples=repeats)
+    """Repeat along each dimension; `repeats` may have more of them. Equal elements stay stored once."""
+    full = reshape(s, a, (*(1,) * (len(repeats) - a.rank), *a.shape))
+    shape = tuple(size * count for size, count in zip(full.shape, repeats, strict=True))
+    left = [1 if n == 1 else count for n, count in zip(full.stored, repeats, strict=True)]
+    if all(count == 1 for count in left):
+        return Array(a.dtype, shape, full.data, full.value)
+    if full.data is not None:
+        return Array(a.dtype, shape, np.tile(full.data, left))
+    return Array(a.dtype, shape, None, s.builder.tile(s.value(full), left))
 
 
 def unstack(s: Scope, a: Array, axis: int) -> list[Array]:
-    """Return parts of size 1 along an axis, without it."""
+    """Return the parts along an axis, without it."""
+    return [row(s, a, index, axis) for index in range(a.shape[axis])]
+
+
+def row(s: Scope, a: Array, index: int, axis: int = 0) -> Array:
+    """Return one part along an axis, without it."""
     shape = (*a.shape[:axis], *a.shape[axis + 1 :])
-    return [reshape(s, row, shape) for row in split(s, a, [1] * a.shape[axis], axis)]
+    return reshape(s, part(s, a, axis, index, index + 1), shape)
 
 
 def pad_between(s: Scope, a: Array, value: Array, padding: Sequence[tuple[int, int, int]]) -> Array:

@@ -13,7 +13,8 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.arithmetic import divided, mul, sign
 from tosa_convert.frontends.lowering.reductions import multiplied, position, summed
-from tosa_convert.frontends.lowering.scope import INT32, Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import INT32
 
 #: The most rows of a matrix: the program has several operators for each.
 _MOST_ROWS: Final = 64
@@ -241,17 +242,16 @@ def _minor(
 ) -> Array:
     """Return the determinant of some rows and columns of each matrix, [..., 1, 1]."""
     key = (tuple(rows), tuple(columns))
+    if key not in known and len(rows) == 1:
+        known[key] = _block(s, a, (rows[0], rows[0] + 1), (columns[0], columns[0] + 1))
     if key not in known:
         first, *others = rows
         total: Array | None = None
         for number, column in enumerate(columns):
-            one = _block(s, a, (first, first + 1), (column, column + 1))
-            if others:
-                rest = [k for k in columns if k != column]
-                one = mul(s, one, _minor(s, a, others, rest, known))
-            if number % 2:
-                one = s.elementwise("negate", one)
-            total = one if total is None else s.add(total, one)
+            rest = [k for k in columns if k != column]
+            one = _minor(s, a, [first], [column], known)
+            one = mul(s, one, _minor(s, a, others, rest, known))
+            total = one if total is None else (s.sub if number % 2 else s.add)(total, one)
         assert total is not None
         known[key] = total
     return known[key]

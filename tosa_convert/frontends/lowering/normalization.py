@@ -14,7 +14,8 @@ from tosa_convert.frontends.lowering.arithmetic import divided, mul
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.functions import sqrt
 from tosa_convert.frontends.lowering.reductions import extreme, summed
-from tosa_convert.frontends.lowering.scope import FLOAT32, Array, Scope, is_float
+from tosa_convert.frontends.lowering.scope import Array, Scope
+from tosa_convert.frontends.lowering.types import FLOAT32, is_float
 
 
 def _computed_as(dtype: Any) -> Any:
@@ -37,19 +38,10 @@ def mean(s: Scope, x: Array, axes: Sequence[int], keep: bool = False) -> Array:
     return converted(s, scaled(s, summed(s, wide, axes, keep), 1 / count), x.dtype)
 
 
-def variance(
-    s: Scope, x: Array, axes: Sequence[int], correction: float = 0, keep: bool = False
-) -> Array:
-    """Return the variance along axes: the squares' sum over the count less the correction."""
-    axes = _positive(axes, x.rank)
-    wide = converted(s, x, _computed_as(x.dtype))
-    return converted(s, _centred(s, wide, axes, correction, keep)[2], x.dtype)
-
-
 def mean_and_variance(
     s: Scope, x: Array, axes: Sequence[int], correction: float = 0, keep: bool = False
 ) -> tuple[Array, Array]:
-    """Return both, which share the mean."""
+    """Return both along axes; the variance is the squares' sum over the count less the correction."""
     axes = _positive(axes, x.rank)
     wide = converted(s, x, _computed_as(x.dtype))
     centre, _, spread = _centred(s, wide, axes, correction, keep)
@@ -181,11 +173,7 @@ def layer_norm_with_statistics(
 
 
 def rms_norm(
-    s: Scope,
-    x: Array,
-    axes: Sequence[int],
-    scale: Array | None = None,
-    epsilon: float = 1e-5,
+    s: Scope, x: Array, axes: Sequence[int], scale: Array | None = None, epsilon: float = 1e-5
 ) -> Array:
     """Divide by the root of the mean of squares; scale broadcasts to x."""
     wide = converted(s, x, _computed_as(x.dtype))
@@ -247,12 +235,7 @@ def lp_norm(s: Scope, x: Array, order: float, axes: Sequence[int], keep: bool = 
 
 
 def local_response(
-    s: Scope,
-    x: Array,
-    size: int,
-    alpha: float = 1e-4,
-    beta: float = 0.75,
-    bias: float = 1.0,
+    s: Scope, x: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
 ) -> Array:
     """Divide by (bias + alpha / size * squares of neighbouring channels, of dimension 1)^beta."""
     before = (size - 1) // 2

@@ -13,25 +13,18 @@ from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.arithmetic import computed, with_zero_point
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.reductions import summed
-from tosa_convert.frontends.lowering.scope import (
-    BOOL,
-    FLOAT32,
-    INT32,
-    Array,
-    NotLowered,
-    Scope,
-    constant,
-    is_float,
-    is_small,
-    whole_data,
-)
-from tosa_convert.frontends.recipes import FEW_GROUPS, is_summed_by_group
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
+from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, INT32, is_float, is_small
 
 #: Most products of integers that MATMUL does not take, which are elementwise.
 _MOST_PRODUCTS: Final = 1 << 22
 #: The most bytes of a product of constants that is computed at once, unless they have more.
 _MOST_FOLDED: Final = 1 << 16
 _BYTES: Final = (np.dtype(np.int8), np.dtype(np.uint8))
+#: Groups of a convolution up to which each has an operator of its own: 5 operators, with slices.
+_FEW_GROUPS: Final = 2
+#: Elements of the sums of single channels above which groups have operators of their own.
+_MOST_SUMS: Final = 1 << 23
 
 
 #: The zero points of bytes that are multiplied.
@@ -243,7 +236,7 @@ def _grouped(
     if is_flat and is_float(a.dtype) and _is_summed(a, weight, window, groups):
         return _summed_by_group(s, a, weight, window, groups, bias)
     is_deep = len(window.strides) == 3 and batch_groups == 1 and is_float(a.dtype)
-    if is_deep and groups > FEW_GROUPS:
+    if is_deep and groups > _FEW_GROUPS:
         return _by_depth(s, a, weight, window, groups, bias)
     count = groups * batch_groups
     parts = []
@@ -283,7 +276,13 @@ def _by_depth(
 
 
 def _is_summed(a: Array, weight: Array, window: Window, groups: int) -> bool:
-    """Return whether each channel is convolved by itself, and the channels of a group are summed."""
+    """Return whether each channel is convolved by itself, and the channels of a group are summed.
+
+    DEPTHWISE_CONV2D with as many results for each channel as its group has, RESHAPE, REDUCE_SUM and
+    RESHAPE: the products of the convolution, and 4 operators for any number of groups. One for each
+    group takes 2 * groups + 1 operators. One CONV2D with zeros outside of the groups takes `groups`
+    times the products and the weights, and an infinite element would be NaN in other groups.
+    """
     sizes = [
         (spread * (size - 1) + 1 + low + high - gap * (kernel - 1) - 1) // stride + 1
         for size, kernel, (low, high), spread, gap, stride in zip(
@@ -297,7 +296,7 @@ def _is_summed(a: Array, weight: Array, window: Window, groups: int) -> bool:
         )
     ]
     sums = a.shape[0] * math.prod(sizes) * weight.shape[-1] * weight.shape[0]
-    return is_summed_by_group(groups, sums)
+    return groups > _FEW_GROUPS and sums <= _MOST_SUMS
 
 
 def _summed_by_group(

@@ -13,25 +13,19 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.arithmetic import clamp, divided
 from tosa_convert.frontends.lowering.conversion import converted
-from tosa_convert.frontends.lowering.scope import (
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
+from tosa_convert.frontends.lowering.types import (
     FLOAT32,
     INT32,
-    Array,
-    NotLowered,
-    Scope,
     carrier,
-    constant,
     is_float,
     is_small,
     is_unsigned,
-    whole_data,
 )
 
 _INT8: Final = np.dtype(np.int8)
 _INT16: Final = np.dtype(np.int16)
 _BYTES: Final = (_INT8, np.dtype(np.uint8))
-#: Integers that RESCALE takes with a zero point.
-_RESCALED: Final = ("int8", "uint8")
 #: Numbers beyond this are outside of all types that are quantised to, with any zero point.
 _FAR: Final = float(1 << 18)
 

@@ -1,20 +1,25 @@
-"""Recurrent layers of one direction, unrolled over their sequence: LSTM, GRU and RNN."""
+"""Recurrent layers of one direction: cells that run over a sequence; LSTM, GRU and RNN, unrolled."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from tosa_convert.builder import Builder
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.arithmetic import clamp
+from tosa_convert.frontends.lowering.control_flow import UNROLLED, while_loop
 from tosa_convert.frontends.lowering.indexing import index32
 from tosa_convert.frontends.lowering.products import product
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, carrier, constant
 
-#: Most steps that are unrolled.
+#: Operands of a CONCAT that every level of TOSA allows.
+_MOST_OPERANDS: Final = 64
+#: Most steps of layers that are unrolled whatever they have.
 _MOST_STEPS: Final = 1024
 
 Activation = Callable[[Scope, Array], Array]
@@ -51,6 +56,76 @@ class Run:
 
 #: One step: its number in time, the states -> the new states.
 _Step = Callable[[int, States], States]
+
+
+#: One step of a sequence: its rows, and the states -> the rows of its result, and the next states.
+Cell = Callable[[Scope, Array, States], tuple[Array, States]]
+
+
+def run_cell(
+    s: Scope, rows: Array, steps: int, states: States, cell: Cell, reverse: bool = False
+) -> tuple[Array, States]:
+    """Return the rows of the results of all steps, and the last states.
+
+    A short sequence is unrolled, because fewer programs read loops: one whose steps together have at
+    most UNROLLED operators.
+    """
+    like, count = _one_step(rows, steps, states, cell)
+    if steps > 1 and steps * count > UNROLLED:
+        return _looped(s, rows, like, states, cell, reverse)
+    size = rows.shape[0] // steps
+    made = []
+    for time in range(steps)[:: -1 if reverse else 1]:
+        y, states = cell(s, layout.part(s, rows, 0, time * size, (time + 1) * size), states)
+        made.append(y)
+    made = made[:: -1 if reverse else 1]
+    while len(made) > 1:
+        parts = [made[at : at + _MOST_OPERANDS] for at in range(0, len(made), _MOST_OPERANDS)]
+        made = [layout.concatenate(s, part, 0) for part in parts]
+    return made[0], states
+
+
+def _one_step(rows: Array, steps: int, states: States, cell: Cell) -> tuple[Array, int]:
+    """Build a step alone; return its result, and how many operators it has without constants."""
+    trial = Scope(Builder())
+    shape = rows.shape[0] // steps, *rows.shape[1:]
+    given = [
+        trial.array(trial.builder.input(f"x{at}", carrier(one.dtype), sizes), one.dtype)
+        for at, (one, sizes) in enumerate([(rows, shape), *((one, one.shape) for one in states)])
+    ]
+    made, after = cell(trial, given[0], given[1:])
+    trial.builder.output(*(trial.whole(one) for one in (made, *after)))
+    names = (one.spec.name for one in trial.builder.graph().main.operators)
+    return made, sum(name not in ("CONST", "CONST_SHAPE") for name in names)
+
+
+def _looped(
+    s: Scope, rows: Array, like: Array, states: States, cell: Cell, reverse: bool
+) -> tuple[Array, States]:
+    """Carry the number of the step, the rows, the results so far, and the states.
+
+    like: the result of a step.
+    """
+    batch = like.shape[0]
+    steps, shape = rows.shape[0] // batch, (batch, *rows.shape[1:])
+    table = layout.reshape(s, rows, (1, steps, math.prod(shape)))
+    results = constant(np.zeros((1, steps, like.size), like.dtype))
+    first = constant(np.zeros((1, 1), np.int32))
+
+    def goes_on(inner: Scope, state: Sequence[Array], _: Sequence[Array]) -> list[Array]:
+        return [inner.reshaped(inner.greater(steps, state[0]), ())]
+
+    def body(inner: Scope, state: Sequence[Array], _: Sequence[Array]) -> list[Array]:
+        number, table, results, *before = state
+        at = inner.sub(steps - 1, number) if reverse else number
+        x = inner.apply("gather", [table, at], rows.dtype)
+        y, after = cell(inner, layout.reshape(inner, x, shape), before)
+        y = layout.reshape(inner, y, (1, 1, like.size))
+        results = inner.apply("scatter", [results, at, y], like.dtype)
+        return [inner.add(number, 1), table, results, *after]
+
+    _, _, made, *last = while_loop(s, [first, table, results, *states], [], goes_on, body, {})
+    return layout.reshape(s, made, (steps * batch, *like.shape[1:])), last
 
 
 def lstm(

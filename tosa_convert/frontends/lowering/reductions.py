@@ -12,19 +12,8 @@ from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.arithmetic import combination, ordered, unordered
 from tosa_convert.frontends.lowering.functions import logsumexp2
 from tosa_convert.frontends.lowering.limits import limits_of_result
-from tosa_convert.frontends.lowering.scope import (
-    BOOL,
-    INT32,
-    Array,
-    Scope,
-    carrier,
-    constant,
-    is_float,
-    is_small,
-    neutral,
-    whole_data,
-)
-from tosa_convert.frontends.recipes import reduce_by_halves
+from tosa_convert.frontends.lowering.scope import Array, Scope, constant, whole_data
+from tosa_convert.frontends.lowering.types import BOOL, INT32, carrier, is_float, is_small, neutral
 
 #: The dimensions of a batch of images.
 _MOST_OF_IMAGE: Final = 4
@@ -112,18 +101,14 @@ def all_by_halves(
     sizes, reduced = _merged(arrays[0], axes)
     held: Sequence[Array] = [layout.reshape(s, a, sizes) for a in arrays]
     for axis in reduced:
-        part = partial(_parts, s, axis)
-        join = partial(_joined, s, axis)
-        held = reduce_by_halves(held, held[0].shape[axis], combine, part, join)
+        while (size := held[0].shape[axis]) > 1:
+            ends = (0, size // 2), (size // 2, size // 2 * 2)
+            halves = ([layout.part(s, a, axis, *end) for a in held] for end in ends)
+            rest = [layout.part(s, a, axis, size - 1, size) for a in held] if size % 2 else []
+            held = combine(*halves)
+            if rest:
+                held = [layout.concatenate(s, pair, axis) for pair in zip(held, rest, strict=True)]
     return [layout.reshape(s, a, result) for a in held]
-
-
-def _parts(s: Scope, axis: int, arrays: Sequence[Array], start: int, stop: int) -> Sequence[Array]:
-    return [layout.part(s, a, axis, start, stop) for a in arrays]
-
-
-def _joined(s: Scope, axis: int, parts: Sequence[Sequence[Array]]) -> Sequence[Array]:
-    return [layout.concatenate(s, row, axis) for row in zip(*parts, strict=True)]
 
 
 def summed(s: Scope, a: Array, axes: Sequence[int], keep: bool = False) -> Array:
@@ -195,18 +180,43 @@ def _integer_position(s: Scope, a: Array, axis: int, word: str) -> Array:
 # -- cumulative functions ------------------------------------------------------------------------
 
 
-def cumulative(s: Scope, a: Array, axis: int, reverse: bool, word: str) -> Array:
+def cumulative(
+    s: Scope,
+    a: Array,
+    axis: int,
+    reverse: bool,
+    word: str,
+    combine: Callable[[Array, Array], Array] | None = None,
+) -> Array:
     """Return the cumulative "add", "mul", "max", "min" or "logsumexp".
 
     Each step combines elements that are twice as far apart, so that there are few steps.
+    combine: how it does that, if another way than that of JAX.
     """
-    combine = partial(logsumexp2, s) if word == "logsumexp" else combination(s, word)
+    if combine is None:
+        combine = partial(logsumexp2, s) if word == "logsumexp" else combination(s, word)
     work = s.widened(a) if is_small(a.dtype) else a
     border = neutral("max" if word == "logsumexp" else word, work.dtype)
-    size, distance = a.shape[axis], 1
-    while distance < size:
-        low, high = [0] * a.rank, [0] * a.rank
-        low[axis], high[axis] = (-distance, distance) if reverse else (distance, -distance)
-        work = combine(work, layout.pad(s, work, low, high, border))
-        distance *= 2
+    (work,) = all_cumulative(
+        s, [work], axis, lambda xs, ys: [combine(xs[0], ys[0])], [border], reverse
+    )
     return s.narrowed(work, a.dtype) if is_small(a.dtype) else work
+
+
+def all_cumulative(
+    s: Scope,
+    arrays: Sequence[Array],
+    axis: int,
+    combine: Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]],
+    borders: Sequence[float],
+    reverse: bool = False,
+) -> Sequence[Array]:
+    """Combine elements of several arrays with those before them. borders: what is before the first."""
+    shape, distance = arrays[0].shape, 1
+    while distance < shape[axis]:
+        low, high = [0] * len(shape), [0] * len(shape)
+        low[axis], high[axis] = (-distance, distance) if reverse else (distance, -distance)
+        pairs = zip(arrays, borders, strict=True)
+        before = [layout.pad(s, a, low, high, border) for a, border in pairs]
+        arrays, distance = combine(arrays, before), 2 * distance
+    return arrays

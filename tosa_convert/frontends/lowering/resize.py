@@ -11,7 +11,8 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.indexing import rows_of_batches
 from tosa_convert.frontends.lowering.products import product
-from tosa_convert.frontends.lowering.scope import Array, Scope, carrier, constant
+from tosa_convert.frontends.lowering.scope import Array, Scope, constant
+from tosa_convert.frontends.lowering.types import carrier
 from tosa_convert.rules.families.images import ResizeAxis
 
 Matrix = np.ndarray[Any, Any]
@@ -48,6 +49,28 @@ def selected(s: Scope, a: Array, indices: Mapping[int, Matrix]) -> Array:
     for group in _neighbours(changed):
         a = _gathered(s, a, group, changed)
     return a
+
+
+#: Way to pad -> the elements of an axis of a size that lie at places around it.
+PADS: Final[dict[str, Callable[[Matrix, int], Matrix]]] = {
+    "edge": lambda at, size: np.clip(at, 0, size - 1),
+    "wrap": lambda at, size: at % size,
+    "reflect": lambda at, size: _mirrored(at, size),
+}
+
+
+def _mirrored(at: Matrix, size: int) -> Matrix:
+    period = max(2 * (size - 1), 1)
+    return np.minimum(at % period, -at % period)
+
+
+def padded(s: Scope, a: Array, pads: Mapping[int, tuple[int, int]], mode: str) -> Array:
+    """Pad with elements of the array itself. pads: axis -> how many before it and after it."""
+    indices = {}
+    for axis, (before, after) in pads.items():
+        size = a.shape[axis]
+        indices[axis] = PADS[mode](np.arange(-before, size + after), size)
+    return selected(s, a, indices)
 
 
 def _neighbours(axes: Iterable[int]) -> list[list[int]]:
@@ -163,19 +186,18 @@ def resized(s: Scope, a: Array, axes: Sequence[ResizeAxis], mode: str) -> Array:
     return layout.transpose(s, made, (0, 3, 1, 2))
 
 
-def half_pixel(times: int) -> tuple[int, int, int]:
-    """Return numerator, denominator and offset of RESIZE by a whole scale, between pixels' centres."""
-    even = 1 - times % 2
-    scale = (1 + even) * times, 1 + even
-    return *scale, (1 - times) // (2 - even)
+def linear_axis(size: int, wanted: int, is_aligned: bool) -> ResizeAxis:
+    """Return the numbers of a linear RESIZE between pixels' centres, or between the first and the last.
 
-
-def corner_to_corner(size: int, wanted: int) -> tuple[int, int, int]:
-    """Return numerator, denominator and offset of RESIZE that keeps the first and the last pixel."""
-    if size == 1:
-        return 1, 1, 0
-    shared = math.gcd(wanted - 1, size - 1)
-    return (wanted - 1) // shared, (size - 1) // shared, 0
+    Example:
+        >>> linear_axis(2, 4, False)
+        ResizeAxis(numerator=4, denominator=2, offset=-1, border=1)
+    """
+    numbers = 2 * wanted, 2 * size, size - wanted
+    if is_aligned:
+        numbers = (1, 1, 0) if size == 1 else (wanted - 1, size - 1, 0)
+    factor = math.gcd(*numbers)
+    return ResizeAxis.between(size, wanted, *(number // factor for number in numbers))
 
 
 def multiplied(s: Scope, a: Array, matrices: Mapping[int, Matrix]) -> Array:

@@ -14,13 +14,8 @@ from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.indexing import rows_of_batches
 from tosa_convert.frontends.lowering.products import product
 from tosa_convert.frontends.lowering.reductions import summed
-from tosa_convert.frontends.lowering.scope import (
-    FLOAT32,
-    INT32,
-    Array,
-    Scope,
-    constant,
-)
+from tosa_convert.frontends.lowering.scope import Array, Scope, constant
+from tosa_convert.frontends.lowering.types import FLOAT32, INT32
 
 #: FP32 holds every integer below this.
 _EXACT: Final = 1 << 24

@@ -11,7 +11,8 @@ from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.arithmetic import ordered, sorted_before
 from tosa_convert.frontends.lowering.indexing import as_rows, from_rows
 from tosa_convert.frontends.lowering.reductions import summed
-from tosa_convert.frontends.lowering.scope import INT32, Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import INT32
 
 #: Most pairs that are compared.
 _MOST_PAIRS: Final = 1 << 22

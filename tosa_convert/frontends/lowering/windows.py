@@ -9,17 +9,16 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.arithmetic import combination, div, mul, with_zero_point
-from tosa_convert.frontends.lowering.scope import (
-    INT32,
-    Array,
-    NotLowered,
-    Scope,
-    constant,
-    is_float,
-    is_small,
-    neutral,
+from tosa_convert.frontends.lowering.arithmetic import (
+    combination,
+    div,
+    mul,
+    ordered,
+    unordered,
+    with_zero_point,
 )
+from tosa_convert.frontends.lowering.scope import Array, Data, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import INT32, is_float, is_small, neutral
 
 #: Most slices of a window that is not a pool of TOSA.
 _MOST_SLICES: Final = 256
@@ -112,6 +111,32 @@ def all_by_slices(
         assert made is not None
         arrays = made
     return arrays
+
+
+def greatest_and_places(
+    s: Scope,
+    a: Array,
+    places: Data,
+    padding: tuple[Sequence[int], Sequence[int]],
+    window: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+) -> tuple[Array, Array]:
+    """Return the greatest element of each window, the first of equal ones, and its place of INT32.
+
+    places: of the elements of `a`, whose shape broadcasts to its.
+    """
+    low, high = padding
+    x = ordered(s, layout.pad(s, a, low, high, neutral("max", a.dtype)))
+    place = layout.pad(s, constant(places.astype(np.int32)), low, high, 0)
+    held = [x, Array(INT32, x.shape, place.data, place.value)]
+
+    def better(now: Sequence[Array], later: Sequence[Array]) -> list[Array]:
+        is_better = s.greater(later[0], now[0])
+        return [s.select(is_better, new, old) for new, old in zip(later, now, strict=True)]
+
+    best, found = all_by_slices(s, held, better, window, strides, dilation)
+    return unordered(s, best, a.dtype), found
 
 
 def _ends(padding: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:

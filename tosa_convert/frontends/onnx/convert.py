@@ -14,12 +14,10 @@ from onnx import helper, inliner
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.write import save
-from tosa_convert.frontends.onnx.cut import cutter_of
-from tosa_convert.frontends.onnx.program import THE_MODEL, lower_model
-from tosa_convert.frontends.onnx.rules.few_bits import held_in_bytes
-from tosa_convert.frontends.onnx.shapes import doubtful_nodes, infer
-from tosa_convert.frontends.onnx.versions import name_operators, opset_of
-from tosa_convert.frontends.onnx.walk import OTHER_FORM, Problem
+from tosa_convert.frontends.onnx.cut import NodeCutter
+from tosa_convert.frontends.onnx.program import lower_model
+from tosa_convert.frontends.onnx.rules.casts import held_in_bytes
+from tosa_convert.frontends.onnx.walk import OTHER_FORM
 from tosa_convert.frontends.onnx.weights import Weights, load
 from tosa_convert.frontends.process.request import (
     CONSTANTS,
@@ -29,8 +27,10 @@ from tosa_convert.frontends.process.request import (
     Request,
     Value,
 )
-from tosa_convert.frontends.unlowered import advice
+from tosa_convert.frontends.unlowered import THE_MODEL, grouped
 
+#: The version of ONNX's own operators, for a model that names none.
+_OPSET: Final = 17
 #: Lines of what onnx's checker says that a message repeats.
 _MOST_LINES: Final = 6
 #: What onnx's checker says of a result whose shape it does not infer.
@@ -48,10 +48,6 @@ def lower(request: Request, folder: Path) -> Interface:
         make_constants(model, Path(constants))
     inputs, outputs = signature(model)
     remarks = held_in_bytes(model)
-    remarks += [
-        f"{node.name} ({node.op_type}) has the size that onnxruntime computes, not what ONNX infers"
-        for node in doubtful_nodes(infer(model))
-    ]
     if request.input_shapes:
         set_shapes(model, request.input_shapes)
     name_operators(model)
@@ -59,7 +55,7 @@ def lower(request: Request, folder: Path) -> Interface:
     if request.partial:
         # Nodes of the main graph can be cut out.
         model = inliner.inline_local_functions(model) if model.functions else model
-        cutter = cutter_of(infer(model))
+        cutter = NodeCutter(model)
     try:
         found = lower_model(model, weights, request.narrow, cutter)
     except TosaConvertError:
@@ -72,27 +68,19 @@ def lower(request: Request, folder: Path) -> Interface:
             refuse_invalid(source, shown)
         return Interface(inputs=inputs, not_lowered=report(found.problems))
     save(found.graph, folder / PROGRAM_FILE, "mlirbc")
-    interface = Interface(inputs=inputs, outputs=outputs, remarks=remarks)
+    interface = Interface(inputs=inputs, outputs=outputs, remarks=[*remarks, *found.remarks])
     if cutter is not None:
         cutter.add_to(interface)
     return interface
 
 
-def report(problems: Iterable[Problem]) -> list[NotLowered]:
-    """Return one row for each operator and reason, in the order of the model, with the first place."""
-    rows: dict[tuple[str, str], NotLowered] = {}
-    for problem in problems:
-        key = problem.operator, problem.reason
-        if key in rows:
-            rows[key].count += 1
-            continue
-        hint = problem.advice or advice("onnx", problem.operator)
-        if problem.reason.endswith("float64"):
-            hint = "to compute in FP32: --narrow f64"
-        rows[key] = NotLowered(
-            operator=problem.operator, where=problem.where, reason=problem.reason, hint=hint
-        )
-    return list(rows.values())
+def report(problems: Iterable[NotLowered]) -> list[NotLowered]:
+    """Return one row for each operator and reason."""
+    rows = grouped(problems, "onnx")
+    for row in rows:
+        if row.reason.endswith("float64"):
+            row.hint = "to compute in FP32: --narrow f64"
+    return rows
 
 
 def checked(source: Path, shown: str) -> tuple[Any, Weights]:
@@ -116,6 +104,17 @@ def checked(source: Path, shown: str) -> tuple[Any, Weights]:
         message = f"the ONNX model is damaged: two inputs are called {twice!r}"
         raise fail("unrecognised-input", shown, message)
     return model, weights
+
+
+def opset_of(model: Any) -> int:
+    """Return the version of ONNX's own operators that a model uses."""
+    return max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
+
+
+def name_operators(model: Any) -> None:
+    """Name ONNX's own operators among those of a model, for what its other ones become, in place."""
+    if all(row.domain not in ("", "ai.onnx") for row in model.opset_import):
+        model.opset_import.append(helper.make_opsetid("", _OPSET))
 
 
 def _settle(model: Any) -> None:

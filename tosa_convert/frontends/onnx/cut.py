@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
 import onnx
-from onnx import helper
+from onnx import defs, helper, numpy_helper, shape_inference
 
 from tosa_convert.frontends.lowering.cut import Cutter
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, whole_data
 from tosa_convert.frontends.onnx.node import Item
 from tosa_convert.frontends.process.request import CutOperator
 
-_NO_TENSOR: Final = "it takes something else than tensors"
-_NO_SIZES: Final = "the sizes of what it gives are not known"
-
-
-def cutter_of(model: Any) -> NodeCutter:
-    """Return what cuts nodes out of a model whose types onnx inferred."""
-    types = {}
-    for info in (*model.graph.value_info, *model.graph.output):
-        tensor = info.type.tensor_type
-        sizes = tuple(dim.dim_value for dim in tensor.shape.dim)
-        is_known = tensor.HasField("shape") and all(sizes)
-        if is_known and tensor.elem_type != onnx.TensorProto.STRING:
-            types[info.name] = helper.tensor_dtype_to_np_dtype(tensor.elem_type), sizes
-    return NodeCutter(types)
+_NO_NUMBERS: Final = (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING)
+#: The most elements of a constant that onnx may need to infer a shape.
+_MOST_ELEMENTS: Final = 64
 
 
 class NodeCutter(Cutter):
-    """Cuts nodes out of the main graph of a model.
+    """Cuts nodes out of the main graph of a model."""
 
-    types: value of the model -> its element type and its sizes, where these are known.
-    """
-
-    def __init__(self, types: Mapping[str, tuple[Any, tuple[int, ...]]]) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
-        self.types = types
+        self.opsets = model.opset_import
+        infos = (*model.graph.value_info, *model.graph.output)
+        self.declared = {info.name: info.type for info in infos}
 
     def cut_node(
         self, scope: Scope, node: Any, given: Sequence[Item | None], row: CutOperator
@@ -46,10 +35,45 @@ class NodeCutter(Cutter):
 
         Raises NotLowered if that is not possible.
         """
-        arrays = [item for item in given if item is None or isinstance(item, Array)]
-        if len(arrays) < len(given):
-            raise NotLowered(_NO_TENSOR)
+        inferred = self._inferred(node, given)
         names = [name for name in node.output if name]
-        if any(name not in self.types for name in names):
-            raise NotLowered(_NO_SIZES)
-        return self.cut(scope, arrays, row, [self.types[name] for name in names])
+        types = [_known_type(inferred.get(name), self.declared.get(name)) for name in names]
+        return self.cut(scope, given, row, types)
+
+    def _inferred(self, node: Any, given: Sequence[Item | None]) -> dict[str, Any]:
+        """Return the types of results that onnx infers of the operands."""
+        arrays = {
+            name: item
+            for name, item in zip(node.input, given, strict=True)
+            if isinstance(item, Array)
+        }
+        types = {
+            name: helper.make_tensor_type_proto(
+                helper.np_dtype_to_tensor_dtype(np.dtype(item.dtype)), item.shape
+            )
+            for name, item in arrays.items()
+        }
+        data = {
+            name: numpy_helper.from_array(np.ascontiguousarray(whole_data(item)), name)
+            for name, item in arrays.items()
+            if item.is_constant and item.size <= _MOST_ELEMENTS
+        }
+        versions = {row.domain: row.version for row in self.opsets}
+        try:
+            schema = defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
+            return dict(
+                shape_inference.infer_node_outputs(
+                    schema, node, types, data, opset_imports=list(self.opsets)
+                )
+            )
+        except Exception:  # onnx does not know the operator, or refuses its form.
+            return {}
+
+
+def _known_type(*kinds: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return the element type and the sizes of the first of several types of ONNX that has all sizes."""
+    for tensor in (kind.tensor_type for kind in kinds if kind is not None):
+        sizes = tuple(dim.dim_value for dim in tensor.shape.dim)
+        if tensor.HasField("shape") and all(sizes) and tensor.elem_type not in _NO_NUMBERS:
+            return helper.tensor_dtype_to_np_dtype(tensor.elem_type), sizes
+    raise NotLowered("the sizes of what it gives are not known")

@@ -39,7 +39,9 @@ _KNOWN: Final = "make it a constant"
 
 
 class Walks(Protocol):
-    """What goes through the graphs of a model, as rules see it."""
+    """What goes through the graphs of a model, as rules see it. remarks: for the user, in order."""
+
+    remarks: dict[str, None]
 
     def graph(
         self, scope: Scope, graph: Any, given: Sequence[Item], outer: Names | None = None
@@ -144,6 +146,11 @@ class Node:
         outer = self.names if names is None else names
         return self.walk.graph(self.scope if scope is None else scope, graph, given, outer)
 
+    def remark_size(self) -> None:
+        """Tell the user that the result has another size than ONNX infers."""
+        what = "has the size that onnxruntime computes, not what ONNX infers"
+        self.walk.remarks[f"{self.name} ({self.kind}) {what}"] = None
+
     def axis(self, rank: int, default: int = 0, name: str = "axis") -> int:
         """Return the attribute of an axis, counted from the first."""
         return place(int(self.get(name, default)), rank)
@@ -176,6 +183,15 @@ def outer_names(graph: Any) -> set[str]:
 
 #: Lowers a node: returns its results, those at the end may be missing.
 Rule = Callable[[Node], Item | Sequence[Item]]
+
+
+def refused(reason: str, advice: str = "") -> Rule:
+    """Return the rule of an operator that does not lower."""
+
+    def rule(n: Node) -> Item:
+        raise NotLowered(reason, advice)
+
+    return rule
 
 
 def plain(function: Callable[..., Array], *attributes: str) -> Rule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,23 +18,17 @@ from tosa_convert.frontends.lowering.open_sizes import (
     open_dimensions,
     trial_sizes,
 )
-from tosa_convert.frontends.lowering.scope import (
-    Array,
-    NotLowered,
-    Scope,
-    carrier,
-    refuse_empty,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
+from tosa_convert.frontends.lowering.types import carrier, refuse_empty
 from tosa_convert.frontends.onnx.cut import NodeCutter
 from tosa_convert.frontends.onnx.node import Item, Stop
-from tosa_convert.frontends.onnx.walk import Decision, Problem, Walk
+from tosa_convert.frontends.onnx.walk import Decision, Walk
 from tosa_convert.frontends.onnx.weights import Weights
+from tosa_convert.frontends.process.request import NotLowered as Unlowered
 from tosa_convert.frontends.read_result import with_own_outputs
+from tosa_convert.frontends.unlowered import THE_MODEL, unlowered
 from tosa_convert.graph.derived import rename_in_order
 from tosa_convert.graph.model import Graph
-
-#: In place of an operator's name, if none is to blame.
-THE_MODEL: Final = "the model"
 
 
 @dataclass(frozen=True)
@@ -42,8 +36,9 @@ class Lowered:
     """What became of a model. graph: the program; None if something does not lower."""
 
     graph: Graph | None
-    problems: Sequence[Problem]
+    problems: Sequence[Unlowered]
     decisions: Sequence[Decision] = ()
+    remarks: Iterable[str] = ()
 
 
 def lower_model(
@@ -78,8 +73,8 @@ def lower_model(
         named = zip((info.name for info in infos), shapes, strict=True)
         options = [_option(name, row) for name, row in named if not all(map(_is_size, row))]
         advice = f"set them: {' '.join(options)}"
-        return Lowered(None, [Problem(THE_MODEL, "", problem.reason, advice)])
-    return made if graph is None else Lowered(graph, [])
+        return Lowered(None, [unlowered(THE_MODEL, "", problem.reason, advice)])
+    return made if graph is None else Lowered(graph, [], remarks=made.remarks)
 
 
 def _is_size(size: Any) -> bool:
@@ -120,9 +115,9 @@ def lower_graph(
         try:
             given.append(_argument(scope, walk, info))
         except NotLowered as problem:
-            walk.problems.append(Problem("an input", info.name, problem.reason, problem.advice))
+            walk.problems.append(unlowered("an input", info.name, problem.reason, problem.advice))
     if not graph.output:
-        walk.problems.append(Problem(THE_MODEL, "", "it returns nothing"))
+        walk.problems.append(unlowered(THE_MODEL, "", "it returns nothing"))
     if walk.problems:
         return Lowered(None, walk.problems)
     try:
@@ -130,7 +125,7 @@ def lower_graph(
     except Stop:
         return Lowered(None, walk.problems)
     except RecursionError:
-        return Lowered(None, [Problem(THE_MODEL, "", "its functions call one another")])
+        return Lowered(None, [unlowered(THE_MODEL, "", "its functions call one another")])
     if not walk.problems:
         walk.problems += _refused(results, [info.name for info in graph.output])
     if walk.problems:
@@ -140,13 +135,13 @@ def lower_graph(
         if cutter is not None:
             values = cutter.results(scope, values, len(graph.input))
             builder.output(*values)
-            return Lowered(builder.graph(), [])
+            return Lowered(builder.graph(), [], remarks=walk.remarks)
         builder.output(*values)
     except NotLowered as problem:
-        return Lowered(None, [Problem("a result", "", problem.reason, problem.advice)])
+        return Lowered(None, [unlowered("a result", "", problem.reason, problem.advice)])
     names = [info.name for info in graph.input], [info.name for info in graph.output]
     renamed = rename_in_order(with_own_outputs(builder.graph()), *names)
-    return Lowered(renamed, [], walk.decisions)
+    return Lowered(renamed, [], walk.decisions, walk.remarks)
 
 
 def _argument(scope: Scope, walk: Walk, info: Any) -> Array:
@@ -171,7 +166,7 @@ def _argument(scope: Scope, walk: Walk, info: Any) -> Array:
     return Array(dtype, shape, None, scope.builder.input(info.name, carrier(dtype), shape))
 
 
-def _refused(results: Sequence[Item], names: Sequence[str]) -> Iterable[Problem]:
+def _refused(results: Sequence[Item], names: Sequence[str]) -> Iterable[Unlowered]:
     """Return what TOSA cannot return."""
     for item, name in zip(results, names, strict=True):
         try:
@@ -181,6 +176,6 @@ def _refused(results: Sequence[Item], names: Sequence[str]) -> Iterable[Problem]
             carrier(item.dtype)
             refuse_empty(item.shape)
         except NotLowered as problem:
-            yield Problem("a result", name, problem.reason, problem.advice)
+            yield unlowered("a result", name, problem.reason, problem.advice)
         except TosaConvertError as error:
-            yield Problem("a result", name, error.findings[0].message)
+            yield unlowered("a result", name, error.findings[0].message)

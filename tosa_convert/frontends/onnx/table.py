@@ -6,50 +6,31 @@ from typing import Final
 
 from tosa_convert.frontends.onnx.node import Rule
 from tosa_convert.frontends.onnx.rules import (
-    basic,
     casts,
+    classical,
     control_flow,
     elementwise,
     indexing,
-    linear_models,
     microsoft,
     movement,
     optimizers,
-    patches,
-    pooling,
     products,
     quantized,
     recurrent,
     reductions,
     resize,
     sampling,
-    spectral,
-    tokens,
-    trees,
+    windows,
 )
 
+_MODULES: Final = (
+    *(casts, classical, control_flow, elementwise, indexing, movement, optimizers, products),
+    *(quantized, recurrent, reductions, resize, sampling, windows),
+)
 #: Of ONNX's own sets of operators.
 RULES: Final[dict[str, Rule]] = {
-    **basic.RULES,
-    **casts.RULES,
-    **control_flow.RULES,
-    **elementwise.RULES,
-    **indexing.RULES,
-    **linear_models.RULES,
+    **{kind: rule for module in _MODULES for kind, rule in module.RULES.items()},
     **microsoft.OWN_DOMAIN,
-    **movement.RULES,
-    **optimizers.RULES,
-    **patches.RULES,
-    **pooling.RULES,
-    **products.RULES,
-    **quantized.RULES,
-    **recurrent.RULES,
-    **reductions.RULES,
-    **resize.RULES,
-    **sampling.RULES,
-    **spectral.RULES,
-    **tokens.RULES,
-    **trees.RULES,
     **{
         kind: quantized.with_dequantised_weights(products.RULES[kind])
         for kind in quantized.PRODUCTS
@@ -60,5 +41,5 @@ MICROSOFT: Final[dict[str, Rule]] = microsoft.RULES
 #: Rules that take known operands themselves: they move elements without a copy, or keep what is
 #: quantised. Other operators of known operands are computed by onnx.
 OWN: Final[frozenset[str]] = (
-    basic.OWN | control_flow.OWN | indexing.OWN | movement.OWN | products.OWN | quantized.OWN
+    control_flow.OWN | indexing.OWN | movement.OWN | products.OWN | quantized.OWN
 )

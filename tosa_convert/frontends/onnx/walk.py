@@ -7,7 +7,6 @@ import warnings
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -16,13 +15,7 @@ import onnx
 from onnx import defs, helper
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.lowering.scope import (
-    Array,
-    Data,
-    NotLowered,
-    Scope,
-    whole_data,
-)
+from tosa_convert.frontends.lowering.scope import Array, Data, NotLowered, Scope, whole_data
 from tosa_convert.frontends.onnx.cut import NodeCutter
 from tosa_convert.frontends.onnx.node import (
     ByDefinition,
@@ -37,7 +30,8 @@ from tosa_convert.frontends.onnx.node import (
 from tosa_convert.frontends.onnx.table import MICROSOFT, OWN, RULES
 from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.frontends.process.request import CutOperator
-from tosa_convert.frontends.unlowered import advice
+from tosa_convert.frontends.process.request import NotLowered as Unlowered
+from tosa_convert.frontends.unlowered import advice, unlowered
 
 #: The sets of operators that ONNX itself defines.
 DOMAINS: Final = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training")
@@ -63,16 +57,6 @@ _DECIDING: Final = frozenset(
 _ROUNDING: Final = frozenset(("Div", "Floor", "Ceil", "Round", "Cast"))
 _UNKNOWN: Final = "ONNX does not define it"
 _INSIDE: Final = "it is inside a loop, a branch or a function"
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A node that does not lower. where: what the model calls it."""
-
-    operator: str
-    where: str
-    reason: str
-    advice: str = ""
 
 
 class Decision(NamedTuple):
@@ -105,8 +89,9 @@ class Walk:
         self.functions = {(f.domain, f.name): f for f in functions}
         self.reals = np.dtype(reals)
         self.cutter = cutter
-        self.problems: list[Problem] = []
+        self.problems: list[Unlowered] = []
         self.decisions: list[Decision] = []
+        self.remarks: dict[str, None] = {}
         self._place = ""
         self._depth = -1
 
@@ -139,7 +124,8 @@ class Walk:
         place = self._place
         for node in nodes:
             self._place = place or node.name or next(filter(None, node.output), "")
-            scope.builder.location = f'loc("{_escaped(self._place)}")'
+            escaped = re.sub(r'(["\\])', r"\\\1", self._place)
+            scope.builder.location = f'loc("{escaped}")'
             if any(name and name not in names for name in node.input):
                 continue  # It is made of what did not lower.
             try:
@@ -163,7 +149,7 @@ class Walk:
     ) -> Sequence[Item]:
         """Note a node that does not lower, or cut it out; return stand-ins for its results."""
         domain = "onnx" if node.domain in DOMAINS else node.domain
-        problem = Problem(f"{domain}.{node.op_type}", self._place, reason, hint)
+        problem = unlowered(f"{domain}.{node.op_type}", self._place, reason, hint)
         if self.cutter is not None:
             try:
                 if self._depth:
@@ -173,7 +159,11 @@ class Walk:
                     operator=problem.operator,
                     where=problem.where,
                     results=results,
-                    attributes=_shown(node),
+                    attributes={
+                        name: value
+                        for name, value in _attributes(node).items()
+                        if isinstance(value, (int, float, str, list))
+                    },
                     reason=reason,
                     hint=hint or advice("onnx", problem.operator),
                 )
@@ -181,7 +171,7 @@ class Walk:
                 return [next(made) if name else Maybe(None) for name in node.output]
             except NotLowered as other:
                 words = f"it cannot be cut out: {other.reason}"
-                problem = replace(problem, reason=f"{reason}; {words}" if reason else words)
+                problem.reason = f"{reason}; {words}" if reason else words
         self.problems.append(problem)
         return []
 
@@ -220,7 +210,8 @@ class Walk:
             if computed is not None:
                 decides = node.op_type in _DECIDING and not _asks_for_a_mark(node, given)
                 if decides or (node.op_type in _ROUNDING and _is_rounded(given, computed)):
-                    self.decide(node.op_type, _bytes_of(given))
+                    arrays = (whole_data(item) for item in given if isinstance(item, Array))
+                    self.decide(node.op_type, b"".join(array.tobytes() for array in arrays))
                 return computed
         if rule is not None:
             with suppress(ByDefinition):
@@ -347,19 +338,11 @@ def _is_rounded(given: Sequence[Item | None], found: Sequence[Item]) -> bool:
     return bool(np.any(exact != first))
 
 
-def _bytes_of(given: Sequence[Item | None]) -> bytes:
-    return b"".join(whole_data(item).tobytes() for item in given if isinstance(item, Array))
-
-
 def _are_known(given: Sequence[Item | None]) -> bool:
     """Return whether all operands are constants of numbers, and there is one."""
     return bool(given) and all(
         item is None or (isinstance(item, Array) and item.is_constant) for item in given
     )
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r'(["\\])', r"\\\1", text)
 
 
 def _needed(nodes: Iterable[Any], results: Iterable[str]) -> list[Any]:
@@ -384,15 +367,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
         return [_plain(one) for one in value]
     return value
-
-
-def _shown(node: Any) -> dict[str, Any]:
-    """Return the attributes of a node that are numbers, texts, or lists of these."""
-    return {
-        name: value
-        for name, value in _attributes(node).items()
-        if isinstance(value, (int, float, str, list))
-    }
 
 
 @cache

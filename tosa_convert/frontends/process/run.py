@@ -21,12 +21,7 @@ from tosa_convert.frontends.process.request import (
     Request,
 )
 from tosa_convert.frontends.table import Frontend, Installed, all_installed, frontend, missing
-from tosa_convert.process.child import (
-    Ended,
-    last_words,
-    run_child,
-    temporary_folder,
-)
+from tosa_convert.process.child import Ended, last_words, run_child, temporary_folder
 from tosa_convert.process.workers import KeptProcess, can_fork, command_with_this_package
 
 #: For the temporary files of a process of one model, in its folder.

@@ -64,19 +64,15 @@ def array_of(attribute: Any) -> npt.NDArray[Any]:
     dtype, shape = dtype_of(kind), shape_of(kind)
     dense = ir.DenseElementsAttr(attribute)
     if dense.is_splat and dtype.kind in "biuf" and dtype.isbuiltin == 1:
-        value = dense.get_splat_value()
+        value: Any = dense.get_splat_value()
         if dtype.kind != "f" or dtype.itemsize >= 4:
-            return np.broadcast_to(np.array(_number(value), dtype), shape)
+            return np.broadcast_to(np.array(value.value, dtype), shape)
     if dtype.isbuiltin == 1:
         try:
             return np.asarray(np.array(dense), dtype).reshape(shape)
         except (TypeError, ValueError):
             pass  # Types that the bindings do not give as arrays are read from the text.
     return _of_text(str(attribute), dtype, shape)
-
-
-def _number(value: Any) -> Any:
-    return value.value
 
 
 def _of_text(text: str, dtype: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:

@@ -19,7 +19,7 @@ from tosa_convert.formats.write import save
 from tosa_convert.frontends.jax.convert import rows_of
 from tosa_convert.frontends.jax.lowering import Arguments, lower_function, use_cpu
 from tosa_convert.frontends.jax.source import Place, place_of_location
-from tosa_convert.frontends.jax.walk import Problem, Walk
+from tosa_convert.frontends.jax.walk import Walk
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.module_header import (
     MAIN,
@@ -29,10 +29,12 @@ from tosa_convert.frontends.module_header import (
     unique,
 )
 from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, Request
+from tosa_convert.frontends.process.request import NotLowered as Unlowered
 from tosa_convert.frontends.stablehlo import elementwise, quantised, run_module, structured
 from tosa_convert.frontends.stablehlo.attributes import shape_of
 from tosa_convert.frontends.stablehlo.evaluate import SCOPE, Evaluator
 from tosa_convert.frontends.stablehlo.modules import read_module, refined, rename_to_main
+from tosa_convert.frontends.unlowered import unlowered
 
 #: The file in the folder that runs the module for `--check`.
 _RUNS: Final = "run_module.py"
@@ -86,7 +88,7 @@ def _lowered(module: Any, request: Request, folder: Path) -> Interface:
     return Interface(
         inputs=found.inputs,
         outputs=found.outputs,
-        not_lowered=list(rows_of(_together(problems))),
+        not_lowered=rows_of(problems),
         model=f"{_RUNS}:{run_module.module.__name__}",
     )
 
@@ -129,21 +131,11 @@ class _Walk(Walk):
         file = self.file if found.file in ("", "-") else found.file
         return Place(scope, file if found.line else "", found.line)
 
-    def problem(self, noted: tuple[Any, NotLowered]) -> Problem:
-        """Return the problem of an operation that no call of `jax.lax` computes."""
-        operation, reason = noted
+    def problem(self, noted: tuple[Any, NotLowered]) -> Unlowered:
+        """Return the row of an operation that no call of `jax.lax` computes."""
+        operation, problem = noted
         place = str(self.place_in_module(operation))
-        return Problem(operation.name, reason.reason, reason.advice, [place])
-
-
-def _together(problems: Sequence[Problem]) -> list[Problem]:
-    """Join the places of equal problems."""
-    found: dict[tuple[str, str], Problem] = {}
-    for problem in problems:
-        known = found.setdefault((problem.primitive, problem.reason), problem)
-        if known is not problem:
-            known.lines += problem.lines
-    return list(found.values())
+        return unlowered(operation.name, place, problem.reason, problem.advice)
 
 
 # -- functions, arguments and names --------------------------------------------------------------

@@ -7,13 +7,22 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from tosa_convert.frontends.lowering.scope import NotLowered
-from tosa_convert.frontends.stablehlo.attributes import dtype_of, shape_of
-from tosa_convert.frontends.stablehlo.evaluate import Operation, Rule
+from tosa_convert.frontends.stablehlo.evaluate import (
+    Operation,
+    Rule,
+    dtype,
+    number,
+    numbers,
+    row,
+    shape,
+    text,
+)
 
 #: Operation -> the function of `jax.lax` that is the same.
 _FUNCTIONS: Final = {
@@ -46,7 +55,6 @@ _FUNCTIONS: Final = {
     "sine": "sin",
     "subtract": "sub",
 }
-_BITWISE: Final = {"and": "and", "or": "or", "xor": "xor", "not": "not"}
 _COMPARISONS: Final = {
     "EQ": lax.eq,
     "NE": lax.ne,
@@ -61,16 +69,6 @@ _BROADCAST: Final = (
     *("or", "polygamma", "power", "remainder", "shift_left", "shift_right_arithmetic"),
     *("shift_right_logical", "subtract", "xor", "zeta"),
 )
-
-
-def _function(name: str) -> Rule:
-    function = getattr(lax, name)
-    return lambda op: function(*op.operands)
-
-
-def _clamp(op: Operation) -> Any:
-    low, x, high = op.operands
-    return lax.clamp(low, x, high)
 
 
 def _compare(op: Operation) -> Any:
@@ -106,69 +104,29 @@ def _select(op: Operation) -> Any:
 
 
 def _convert(op: Operation) -> Any:
-    (x,), dtype = op.operands, dtype_of(op.types[0])
-    if dtype == np.bool_ and x.dtype != np.bool_:
+    (x,), kind = op.operands, dtype(op)
+    if kind == np.bool_ and x.dtype != np.bool_:
         return lax.ne(x, jnp.zeros(x.shape, x.dtype))
-    return lax.convert_element_type(x, dtype)
+    return lax.convert_element_type(x, kind)
 
 
-def _reduce_precision(op: Operation) -> Any:
-    bits = op.attributes.number("exponent_bits"), op.attributes.number("mantissa_bits")
-    return lax.reduce_precision(op.operands[0], *bits)
-
-
-def _fft(op: Operation) -> Any:
-    lengths = tuple(op.attributes.numbers("fft_length"))
-    return lax.fft(op.operands[0], op.attributes.text("fft_type"), lengths)
-
-
-def _constant(op: Operation) -> Any:
-    return op.attributes.constant(op.types[0])
-
-
-def _constant_like(op: Operation) -> Any:
-    value = op.attributes.number("value")
-    return jnp.full(shape_of(op.types[0]), value, dtype_of(op.types[0]))
-
-
-def _is_infinite(op: Operation, sign: int = 0) -> Any:
-    (x,) = op.operands
-    held = lax.abs(x) if not sign else x
-    return lax.eq(held, jnp.full(x.shape, -np.inf if sign < 0 else np.inf, x.dtype))
+def _is(x: Any, number: float) -> Any:
+    return lax.eq(x, jnp.full(x.shape, number, x.dtype))
 
 
 def _shapes_match(op: Operation, rule: Rule) -> Any:
     """Compute with operands that are broadcast as CHLO says, by default from the last dimension."""
-    shape = shape_of(op.types[0])
-    dimensions = op.attributes.numbers("broadcast_dimensions")
+    sizes, dimensions = shape(op), op.attributes.numbers("broadcast_dimensions")
     held = []
     for x in op.operands:
         rank = jnp.ndim(x)
-        aligned = dimensions if dimensions is not None and rank == len(dimensions) else None
-        places = aligned if aligned is not None else range(len(shape) - rank, len(shape))
-        held.append(lax.broadcast_in_dim(x, shape, tuple(places)))
+        is_placed = dimensions is not None and rank == len(dimensions)
+        places = dimensions if is_placed else range(len(sizes) - rank, len(sizes))
+        held.append(lax.broadcast_in_dim(x, sizes, tuple(places)))
     return rule(replace(op, operands=held))
 
 
 # -- movements of elements -----------------------------------------------------------------------
-
-
-def _broadcast_in_dim(op: Operation) -> Any:
-    places = op.attributes.numbers("broadcast_dimensions", [])
-    return lax.broadcast_in_dim(op.operands[0], shape_of(op.types[0]), tuple(places))
-
-
-def _broadcast(op: Operation) -> Any:
-    return lax.broadcast(op.operands[0], tuple(op.attributes.numbers("broadcast_sizes")))
-
-
-def _reshape(op: Operation) -> Any:
-    return lax.reshape(op.operands[0], shape_of(op.types[0]))
-
-
-def _iota(op: Operation) -> Any:
-    dimension = op.attributes.number("iota_dimension")
-    return lax.broadcasted_iota(dtype_of(op.types[0]), shape_of(op.types[0]), dimension)
 
 
 def _pad(op: Operation) -> Any:
@@ -176,11 +134,6 @@ def _pad(op: Operation) -> Any:
     names = ("edge_padding_low", "edge_padding_high", "interior_padding")
     config = zip(*(op.attributes.numbers(name) for name in names), strict=True)
     return lax.pad(x, value, [tuple(map(int, row)) for row in config])
-
-
-def _slice(op: Operation) -> Any:
-    names = ("start_indices", "limit_indices", "strides")
-    return lax.slice(op.operands[0], *(op.attributes.numbers(name) for name in names))
 
 
 def _dynamic_slice(op: Operation) -> Any:
@@ -200,56 +153,45 @@ def _torch_index_select(op: Operation) -> Any:
     axis, batch = op.attributes.number("dim"), op.attributes.number("batch_dims", 0)
     take = partial(jnp.take, axis=axis - batch, mode="clip")
     for _ in range(batch):
-        import jax
-
         take = jax.vmap(take)
     return take(x, index)
 
 
-def _dimension_size(op: Operation) -> Any:
-    return np.array(op.operands[0].shape[op.attributes.number("dimension")], np.int32)
-
-
-def _same(op: Operation) -> Any:
-    return op.operands
-
-
 RULES: Final[dict[str, Rule]] = {
-    **{name: _function(function) for name, function in _FUNCTIONS.items()},
-    **{name: _function(f"bitwise_{word}") for name, word in _BITWISE.items()},
-    "bitcast_convert": lambda op: lax.bitcast_convert_type(op.operands[0], dtype_of(op.types[0])),
-    "broadcast": _broadcast,
-    "broadcast_in_dim": _broadcast_in_dim,
-    "clamp": _clamp,
+    **{name: row(getattr(lax, function)) for name, function in _FUNCTIONS.items()},
+    **{word: row(getattr(lax, f"bitwise_{word}")) for word in ("and", "or", "xor", "not")},
+    "bitcast_convert": row(lax.bitcast_convert_type, dtype),
+    "broadcast": row(lax.broadcast, numbers("broadcast_sizes")),
+    "broadcast_in_dim": row(lax.broadcast_in_dim, shape, numbers("broadcast_dimensions", ())),
     "compare": _compare,
     "concatenate": lambda op: lax.concatenate(op.operands, op.attributes.number("dimension")),
-    "constant": _constant,
-    "constant_like": _constant_like,
+    "constant": lambda op: op.attributes.constant(op.types[0]),
+    "constant_like": lambda op: jnp.full(shape(op), op.attributes.number("value"), dtype(op)),
     "convert": _convert,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
-    "fft": _fft,
-    "get_dimension_size": _dimension_size,
-    "imag": lambda op: jnp.imag(op.operands[0]),
-    "iota": _iota,
-    "is_inf": _is_infinite,
-    "is_neg_inf": partial(_is_infinite, sign=-1),
-    "is_pos_inf": partial(_is_infinite, sign=1),
-    "optimization_barrier": _same,
+    "fft": row(lax.fft, text("fft_type"), numbers("fft_length")),
+    "get_dimension_size": row(
+        lambda x, axis: np.array(x.shape[axis], np.int32), number("dimension")
+    ),
+    "imag": row(jnp.imag),
+    "iota": row(lax.broadcasted_iota, dtype, shape, number("iota_dimension")),
+    "is_inf": row(lambda x: _is(lax.abs(x), np.inf)),
+    "is_neg_inf": row(lambda x: _is(x, -np.inf)),
+    "is_pos_inf": row(lambda x: _is(x, np.inf)),
+    "optimization_barrier": lambda op: op.operands,
     "pad": _pad,
     "power": _power,
-    "real": lambda op: jnp.real(op.operands[0]),
-    "reduce_precision": _reduce_precision,
-    "reshape": _reshape,
-    "reverse": lambda op: lax.rev(op.operands[0], op.attributes.numbers("dimensions")),
-    "round_nearest_afz": lambda op: lax.round(op.operands[0], lax.RoundingMethod.AWAY_FROM_ZERO),
-    "round_nearest_even": lambda op: lax.round(op.operands[0], lax.RoundingMethod.TO_NEAREST_EVEN),
+    "real": row(jnp.real),
+    "reduce_precision": row(lax.reduce_precision, number("exponent_bits"), number("mantissa_bits")),
+    "reshape": row(lax.reshape, shape),
+    "reverse": row(lax.rev, numbers("dimensions")),
+    "round_nearest_afz": row(lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)),
+    "round_nearest_even": row(lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)),
     "select": _select,
-    "slice": _slice,
+    "slice": row(lax.slice, numbers("start_indices"), numbers("limit_indices"), numbers("strides")),
     "torch_index_select": _torch_index_select,
-    "transpose": lambda op: lax.transpose(
-        op.operands[0], tuple(op.attributes.numbers("permutation"))
-    ),
+    "transpose": row(lax.transpose, numbers("permutation")),
 }
 _WIDENED: Final[dict[str, Callable[..., Any]]] = {
     f"broadcast_{name}": partial(_shapes_match, rule=RULES[name])

@@ -11,7 +11,7 @@ from jax.extend.mlir import ir
 
 from tosa_convert.frontends.jax.table import REFUSED
 from tosa_convert.frontends.lowering.scope import NotLowered
-from tosa_convert.frontends.stablehlo.attributes import Attributes, zeros_of
+from tosa_convert.frontends.stablehlo.attributes import Attributes, dtype_of, shape_of, zeros_of
 
 #: Calls a function of the module, or a region, with arrays.
 Function = Callable[..., list[Any]]
@@ -43,6 +43,36 @@ class Operation:
 
 #: Computes the results of an operation.
 Rule = Callable[[Operation], Any]
+
+
+def row(function: Callable[..., Any], *readers: Callable[[Operation], Any]) -> Rule:
+    """Return the rule that gives a function the operands, and what is read of the operation."""
+    return lambda op: function(*op.operands, *(read(op) for read in readers))
+
+
+def shape(op: Operation) -> tuple[int, ...]:
+    """Return the shape of the first result."""
+    return shape_of(op.types[0])
+
+
+def dtype(op: Operation) -> Any:
+    """Return the element type of the first result."""
+    return dtype_of(op.types[0])
+
+
+def numbers(name: str, default: Sequence[int] | None = None) -> Callable[[Operation], Any]:
+    """Return what reads an attribute that is an array of numbers."""
+    return lambda op: tuple(op.attributes.numbers(name, default))
+
+
+def number(name: str, default: Any = None) -> Callable[[Operation], Any]:
+    """Return what reads an attribute that is one number."""
+    return lambda op: op.attributes.number(name, default)
+
+
+def text(name: str) -> Callable[[Operation], str]:
+    """Return what reads an attribute that is a word."""
+    return lambda op: op.attributes.text(name)
 
 
 class Evaluator:

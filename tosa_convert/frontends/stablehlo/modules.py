@@ -124,10 +124,6 @@ def is_exported(data: bytes) -> bool:
     return start > 0 and data[start + 5 :].startswith(_ARTIFACT)
 
 
-def _with_sizes(kind: Any, sizes: tuple[int, ...]) -> Any:
-    return ir.RankedTensorType.get(sizes, kind.element_type)
-
-
 def rename_to_main(module: Any, name: str) -> None:
     """Give a function the name @main, which XLA runs; what has it gets another one."""
     if name == MAIN:
@@ -184,7 +180,9 @@ def refined(module: Any, request: Request) -> Any:
     (function,) = [row for row in functions(module) if symbol(ir, row) == MAIN]
     arguments = function.regions[0].blocks[0].arguments
     kinds = [argument.type for argument in arguments]
-    set_argument_types(ir, function, request, _with_sizes)
+    set_argument_types(
+        ir, function, request, lambda kind, sizes: ir.RankedTensorType.get(sizes, kind.element_type)
+    )
     for argument, kind in zip(arguments, kinds, strict=True):
         if argument.type != kind:
             _keep_type(function, argument, kind)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -49,13 +48,7 @@ _MOVED: Final = frozenset(
 #: Operations that pass values on to a region or a function.
 _PASSED: Final = frozenset(
     (
-        "call",
-        "case",
-        "composite",
-        "get_tuple_element",
-        "if",
-        "optimization_barrier",
-        "tuple",
+        *("call", "case", "composite", "get_tuple_element", "if", "optimization_barrier", "tuple"),
         "while",
     )
 )
@@ -78,10 +71,7 @@ class Quantised(NamedTuple):
 
     def along(self, numbers: Sequence[float], rank: int, dtype: Any) -> Any:
         """Return scales or zeros as an array that has the rank of a tensor."""
-        shape = [1] * rank
-        if self.axis is not None:
-            shape[self.axis] = len(numbers)
-        return np.asarray(numbers, dtype).reshape(shape)
+        return _placed(numbers, self.axis, rank, dtype)
 
 
 def with_encodings(text: str) -> str:
@@ -91,12 +81,8 @@ def with_encodings(text: str) -> str:
     for name, kind in _ALIAS.findall(text):
         text = re.sub(rf"^\s*{name} = .*$", "", text, flags=re.MULTILINE)
         # What a function returns is inserted as it is.
-        text = re.sub(rf"{name}\b", partial(_second, kind.strip()), text)
+        text = re.sub(rf"{name}\b", kind.strip().replace("\\", "\\\\"), text)
     return "\n".join(map(_line, text.split("\n")))
-
-
-def _second(kind: str, _: re.Match[str]) -> str:
-    return kind
 
 
 def _line(line: str) -> str:
@@ -301,7 +287,8 @@ def _channel(op: Operation) -> int:
 _NONE: Final = Quantised(np.dtype(np.int8), -128, 127, None, (1.0,), (0,))
 
 
-def _placed(numbers: Any, axis: int, rank: int, dtype: Any) -> Any:
+def _placed(numbers: Any, axis: int | None, rank: int, dtype: Any) -> Any:
     shape = [1] * rank
-    shape[axis] = len(numbers)
+    if axis is not None:
+        shape[axis] = len(numbers)
     return np.asarray(numbers, dtype).reshape(shape)

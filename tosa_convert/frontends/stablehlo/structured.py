@@ -15,8 +15,9 @@ from jax.extend.mlir.dialects import stablehlo
 
 from tosa_convert.frontends.jax.user_functions import traced_sort
 from tosa_convert.frontends.lowering.scope import NotLowered
-from tosa_convert.frontends.stablehlo.attributes import dtype_of, shape_of
-from tosa_convert.frontends.stablehlo.evaluate import Function, Operation, Rule
+from tosa_convert.frontends.lowering.types import neutral
+from tosa_convert.frontends.stablehlo.attributes import shape_of
+from tosa_convert.frontends.stablehlo.evaluate import Function, Operation, Rule, dtype, number, row
 
 #: What a region of two numbers computes: its only operation -> the word of `jax.lax`.
 _REDUCERS: Final = {
@@ -95,14 +96,21 @@ def _dot_general(op: Operation) -> Any:
     return _product(op, (contracting, batch))
 
 
-def _dot(op: Operation) -> Any:
-    rank = jnp.ndim(op.operands[0])
-    return _product(op, (([rank - 1], [0]), ([], [])))
-
-
 def _product(op: Operation, numbers: Any) -> Any:
-    kind = dtype_of(op.types[0])
-    return lax.dot_general(*op.operands, numbers, preferred_element_type=kind)
+    return lax.dot_general(*op.operands, numbers, preferred_element_type=dtype(op))
+
+
+def _layout(numbers: Any) -> lax.ConvDimensionNumbers:
+    names = ("input_batch", "input_feature"), ("kernel_output_feature", "kernel_input_feature")
+    return lax.ConvDimensionNumbers(
+        *(
+            (
+                *(getattr(numbers, f"{name}_dimension") for name in pair),
+                *getattr(numbers, f"{pair[0].partition('_')[0]}_spatial_dimensions"),
+            )
+            for pair in (*names, ("output_batch", "output_feature"))
+        )
+    )
 
 
 def _convolution(op: Operation) -> Any:
@@ -119,24 +127,7 @@ def _convolution(op: Operation) -> Any:
     ]
     if turned:
         kernel = lax.rev(kernel, turned)
-    layout = lax.ConvDimensionNumbers(
-        (
-            numbers.input_batch_dimension,
-            numbers.input_feature_dimension,
-            *numbers.input_spatial_dimensions,
-        ),
-        (
-            numbers.kernel_output_feature_dimension,
-            numbers.kernel_input_feature_dimension,
-            *numbers.kernel_spatial_dimensions,
-        ),
-        (
-            numbers.output_batch_dimension,
-            numbers.output_feature_dimension,
-            *numbers.output_spatial_dimensions,
-        ),
-    )
-    kind = dtype_of(op.types[0])
+    kind, layout = dtype(op), _layout(numbers)
     if x.dtype != kernel.dtype:
         x, kernel = (lax.convert_element_type(item, kind) for item in (x, kernel))
     return lax.conv_general_dilated(
@@ -151,10 +142,6 @@ def _convolution(op: Operation) -> Any:
         batch_group_count=a.number("batch_group_count", 1),
         preferred_element_type=kind,
     )
-
-
-def _einsum(op: Operation) -> Any:
-    return jnp.einsum(op.attributes.text("einsum_config"), *op.operands)
 
 
 def _cholesky(op: Operation) -> Any:
@@ -202,16 +189,7 @@ def _is_neutral(word: str, start: Any) -> bool:
     """Return whether an initial value is a constant that changes nothing."""
     if not isinstance(start, (np.ndarray, np.generic)):
         return False
-    number, dtype = np.asarray(start).reshape(()), start.dtype
-    if word in ("max", "min"):
-        if dtype == np.bool_:
-            return bool(number) is (word == "min")
-        info: Any = jnp.iinfo(dtype) if jnp.issubdtype(dtype, jnp.integer) else None
-        least, most = (info.min, info.max) if info else (-np.inf, np.inf)
-        return bool(number == (least if word == "max" else most))
-    if word == "and":
-        return bool(number == (True if dtype == np.bool_ else np.array(-1).astype(dtype)))
-    return bool(number == (1 if word == "prod" else 0))
+    return bool(np.asarray(start).reshape(()) == _neutral(word, start.dtype))
 
 
 def _window(op: Operation) -> dict[str, Any]:
@@ -241,13 +219,13 @@ def _reduce_window(op: Operation) -> Any:
     )
 
 
-def _neutral(word: str, dtype: Any) -> Any:
-    """Return the initial value by which `jax.lax` recognises a reduction."""
-    if word == "sum":
-        return np.array(0, dtype)
-    info: Any = jnp.iinfo(dtype) if jnp.issubdtype(dtype, jnp.integer) else None
-    least, most = (info.min, info.max) if info else (-np.inf, np.inf)
-    return np.array(least if word == "max" else most, dtype)
+def _neutral(word: str, kind: Any) -> Any:
+    """Return the initial value that changes nothing, by which `jax.lax` recognises a reduction."""
+    if kind == np.bool_:
+        return np.array(word in ("min", "and", "prod"))
+    if word == "and":
+        return np.array(-1).astype(kind)
+    return np.array(neutral("mul" if word == "prod" else word, kind), kind)
 
 
 def _select_and_scatter(op: Operation) -> Any:
@@ -277,10 +255,6 @@ def _select_word(block: Any) -> str:
 def _sort(op: Operation) -> Any:
     axis = op.attributes.number("dimension", -1) % max(jnp.ndim(op.operands[0]), 1)
     return traced_sort(op.operands, axis, _one_or_all(op.regions[0]))
-
-
-def _top_k(op: Operation) -> Any:
-    return lax.top_k(op.operands[0], op.attributes.number("k"))
 
 
 def _gather(op: Operation) -> Any:
@@ -371,14 +345,6 @@ def _map(op: Operation) -> Any:
     return lax.reshape(made, shape_of(op.types[0]))
 
 
-def _call(op: Operation) -> Any:
-    return op.call(op.attributes.text("callee"), *op.operands)
-
-
-def _composite(op: Operation) -> Any:
-    return op.call(op.attributes.text("decomposition"), *op.operands)
-
-
 def _custom_call(op: Operation) -> Any:
     name = op.attributes.text("call_target_name")
     if name in _MARKERS:
@@ -403,10 +369,6 @@ def _normalised(op: Operation, scale: Any, offset: Any, mean: Any, variance: Any
     epsilon = jnp.asarray(op.attributes.number("epsilon"), x.dtype)
     factor = lax.rsqrt(variance + epsilon) * scale
     return (x - _along(op, mean)) * _along(op, factor) + _along(op, offset)
-
-
-def _batch_norm_inference(op: Operation) -> Any:
-    return _normalised(op, *op.operands[1:])
 
 
 def _batch_norm_training(op: Operation) -> Any:
@@ -449,10 +411,6 @@ def _alone(op: Operation) -> Any:
     return op.operands[: len(op.types)]
 
 
-def _device_number(op: Operation) -> Any:
-    return np.zeros((), np.uint32)
-
-
 RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(
         (
@@ -465,20 +423,22 @@ RULES: Final[dict[str, Rule]] = {
     "batch_norm_grad": _batch_norm_grad,
     "create_token": lambda op: [None],
     "get_tuple_element": lambda op: [op.operands[0][op.attributes.number("index")]],
-    "partition_id": _device_number,
-    "replica_id": _device_number,
+    **dict.fromkeys(("partition_id", "replica_id"), lambda op: np.zeros((), np.uint32)),
     "tuple": lambda op: [tuple(op.operands)],
-    "batch_norm_inference": _batch_norm_inference,
+    "batch_norm_inference": lambda op: _normalised(op, *op.operands[1:]),
     "batch_norm_training": _batch_norm_training,
     "case": _case,
     "cholesky": _cholesky,
-    "composite": _composite,
+    "composite": lambda op: op.call(op.attributes.text("decomposition"), *op.operands),
     "convolution": _convolution,
     "custom_call": _custom_call,
-    "dot": _dot,
+    "dot": lambda op: _product(op, (([jnp.ndim(op.operands[0]) - 1], [0]), ([], []))),
     "dot_general": _dot_general,
-    "einsum": _einsum,
-    "func.call": _call,
+    **dict.fromkeys(
+        ("einsum", "unary_einsum"),
+        lambda op: jnp.einsum(op.attributes.text("einsum_config"), *op.operands),
+    ),
+    "func.call": lambda op: op.call(op.attributes.text("callee"), *op.operands),
     "gather": _gather,
     "if": _if,
     "map": _map,
@@ -487,10 +447,9 @@ RULES: Final[dict[str, Rule]] = {
     "scatter": _scatter,
     "select_and_scatter": _select_and_scatter,
     "sort": _sort,
-    "top_k": _top_k,
+    "top_k": row(lax.top_k, number("k")),
     "triangular_solve": _triangular_solve,
-    "unary_einsum": _einsum,
     "while": _while,
 }
 #: Target of a custom call -> what computes it.
-CUSTOM_CALLS: Final[dict[str, Rule]] = {"mhlo.topk": _top_k}
+CUSTOM_CALLS: Final[dict[str, Rule]] = {"mhlo.topk": RULES["top_k"]}

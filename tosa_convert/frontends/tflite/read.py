@@ -63,17 +63,6 @@ class Tensor:
         """Return whether it outlives a call: no operator makes it."""
         return self.is_variable or self.dtype == "resource"
 
-    @property
-    def is_empty_constant(self) -> bool:
-        """Return whether it is a list of no integers, such as of no axes, that no operator makes."""
-        return self.shape == (0,) and self.dtype == "int32"
-
-    def integers(self) -> list[int]:
-        """Return the elements of a constant of int32; [] of any other tensor."""
-        if self.dtype != "int32" or len(self.data) % 4:
-            return []
-        return list(struct.unpack(f"<{len(self.data) // 4}i", self.data))
-
 
 @dataclass(slots=True)
 class Operator:
@@ -132,20 +121,9 @@ class TfliteFile:
             return self.tensors[tensor].name
         return self.output_names[self.outputs.index(tensor)]
 
-    def operands(self, operator: Operator, count: int = 0) -> list[Tensor]:
-        """Return the operands of an operator, without those that it leaves out.
-
-        Raises ValueError if there are not `count` of them; 0 is any number.
-        """
-        found = [self.tensors[one] for one in operator.inputs if one >= 0]
-        if count and len(found) != count:
-            raise ValueError(f"found {len(found)} operands, expected {count}")
-        return found
-
-    def takes(self, operator: Operator) -> dict[int, int]:
-        """Return the operands of an operator but states and empty lists, by their positions."""
-        rows = [(at, one, self.tensors[one]) for at, one in enumerate(operator.inputs) if one >= 0]
-        return {at: one for at, one, row in rows if not (row.is_state or row.is_empty_constant)}
+    def operands(self, operator: Operator) -> list[Tensor]:
+        """Return the operands of an operator, without those that it leaves out."""
+        return [self.tensors[one] for one in operator.inputs if one >= 0]
 
     def result(self, operator: Operator) -> Tensor:
         """Return the first result of an operator."""

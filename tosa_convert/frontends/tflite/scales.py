@@ -70,13 +70,3 @@ def narrow_rescale_of(scale: float) -> Scale:
     if shift - 16 < 31 - _LARGEST_EXPONENT:
         raise NotLowered(f"TOSA's RESCALE does not multiply INT48 by {scale:g}", _USUAL)
     return narrow, shift - 16
-
-
-def scaled_down(value: int, scale: float) -> int:
-    """Multiply an integer by a number below 1, rounding to 31 bits and then to an integer."""
-    multiplier, exponent = fixed_point(scale)
-    product = abs(value) * multiplier
-    # Of a half that is negative, the upper part of the product is the number closer to zero.
-    once = (product + (1 << 30) - (value < 0)) >> 31
-    size = (once + (1 << -exponent >> 1)) >> -exponent
-    return -size if value < 0 else size

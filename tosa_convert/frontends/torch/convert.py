@@ -19,7 +19,6 @@ from tosa_convert.frontends.process.request import (
     Value,
     say_stage,
 )
-from tosa_convert.frontends.torch.decompositions import decompositions
 from tosa_convert.frontends.torch.direct import lower_directly
 from tosa_convert.frontends.torch.export import (
     arrays_of,
@@ -36,7 +35,9 @@ from tosa_convert.frontends.torch.facts import (
     scatter_remarks,
     training_remarks,
 )
-from tosa_convert.frontends.torch.unlowered_report import NotLoweredError, report
+from tosa_convert.frontends.torch.refusals import NotLoweredError
+from tosa_convert.frontends.torch.table import decompositions
+from tosa_convert.frontends.unlowered import grouped
 
 
 def warm_up() -> None:
@@ -62,7 +63,7 @@ def lower_program(program: Any, request: Request, folder: Path, runnable: str) -
     try:
         found = lower_directly(program, request.narrow, partial=request.partial)
     except NotLoweredError as error:
-        return Interface(not_lowered=report(error.found), remarks=remarks_of(program))
+        return Interface(not_lowered=grouped(error.found, "torch"), remarks=remarks_of(program))
     say_stage(folder, "it is written")
     save(found.graph, folder / PROGRAM_FILE, "mlirbc")
     names = found.names
@@ -93,7 +94,8 @@ def lower_program(program: Any, request: Request, folder: Path, runnable: str) -
             State(name=state.name, argument=state.argument, result=state.result, array=key)
             for key, state in zip(arrays, names.states, strict=True)
         ]
-    found.add_cuts_to(interface)
+    if found.walk.cutter is not None:
+        found.walk.cutter.add_to(interface)
     return interface
 
 

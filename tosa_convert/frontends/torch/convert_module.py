@@ -25,7 +25,8 @@ from tosa_convert.frontends.module_header import (
 from tosa_convert.frontends.process.request import Interface, Request
 from tosa_convert.frontends.torch.convert import lower_program
 from tosa_convert.frontends.torch.import_module import TENSOR, import_function
-from tosa_convert.frontends.torch.unlowered_report import NotLoweredError, Unlowered, report
+from tosa_convert.frontends.torch.refusals import NotLoweredError, place
+from tosa_convert.frontends.unlowered import grouped, unlowered
 
 #: The module in the folder that runs for `--check`.
 _RUNS: Final = "module.mlir"
@@ -64,7 +65,7 @@ def lower(request: Request, folder: Path) -> Interface:
             program = import_function(function, text)
             interface = lower_program(program, request, folder, _RUNS)
         except NotLoweredError as error:
-            interface = Interface(not_lowered=report(error.found))
+            interface = Interface(not_lowered=grouped(error.found, "torch"))
     for row in interface.not_lowered:  # The message begins with the file.
         row.where = row.where.replace(f"{request.source}:", "line ")
     for value, own in zip(interface.inputs, names, strict=False):
@@ -131,8 +132,9 @@ def _of_torch(module: Any, function: Any) -> Any:
                 name = next(
                     iter(re.findall(r"'(?:torch\.)?([^']+)'", str(found.message))), "the module"
                 )
-                row = Unlowered(name, str(found.location), f"torch-mlir: {found.message}")
-                raise NotLoweredError({row: 1}) from None
+                where = place(str(found.location))
+                row = unlowered(name, where, f"torch-mlir: {found.message}")
+                raise NotLoweredError(row) from None
             raise
         (function,) = functions(module)
     return function

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -14,8 +13,7 @@ from torch.utils import _pytree as pytree
 
 from tosa_convert.frontends.lowering.open_sizes import differs, lowered_openly, trial_sizes
 from tosa_convert.frontends.lowering.scope import NotLowered
-from tosa_convert.frontends.process.request import Cut, Interface, Value
-from tosa_convert.frontends.torch.decompositions import decompositions, use_views_of_aten
+from tosa_convert.frontends.process.request import NotLowered as Unlowered
 from tosa_convert.frontends.torch.export import (
     bounds_of,
     placeholder_values,
@@ -25,6 +23,7 @@ from tosa_convert.frontends.torch.export import (
 from tosa_convert.frontends.torch.facts import drop_checks
 from tosa_convert.frontends.torch.refusals import (
     NO_TENSOR,
+    NotLoweredError,
     absent_types,
     complex_inputs,
     data_dependent,
@@ -42,8 +41,9 @@ from tosa_convert.frontends.torch.signature import (
     output_names,
     user_inputs,
 )
-from tosa_convert.frontends.torch.unlowered_report import THE_MODEL, NotLoweredError, Unlowered
+from tosa_convert.frontends.torch.table import decompositions, use_views_of_aten
 from tosa_convert.frontends.torch.walk import Walk
+from tosa_convert.frontends.unlowered import THE_MODEL, unlowered
 from tosa_convert.graph.model import Graph
 
 _OPEN: Final = "it has sizes that are not fixed"
@@ -58,22 +58,6 @@ class Lowered(NamedTuple):
     names: Signature
     walk: Walk
 
-    def add_cuts_to(self, interface: Interface) -> None:
-        """Say in the interface of the program what was cut out of it."""
-        cuts = self.walk.cuts
-        if not cuts:
-            return
-        inputs, outputs = len(interface.inputs), len(interface.outputs)
-        for number, one in enumerate(cuts):
-            label = f"{one.operator}.{number}"
-            count = len(one.results)
-            names = [label] if count == 1 else [f"{label}.{n}" for n in range(count)]
-            interface.inputs += [Value(name=name) for name in names]
-        states = sum(state.result is not None for state in interface.states)
-        more = len(self.graph.main.outputs) - outputs - states
-        interface.outputs += [Value(name=f"operand.{number}") for number in range(more)]
-        interface.cut = Cut(inputs=inputs, outputs=tuple(range(outputs)), operators=tuple(cuts))
-
 
 def lower_directly(program: Any, narrow: Sequence[str], *, partial: bool = False) -> Lowered:
     """Lower a program. Raises NotLoweredError with all operators that do not lower.
@@ -84,7 +68,7 @@ def lower_directly(program: Any, narrow: Sequence[str], *, partial: bool = False
     if not (found := _open_dimensions(program)):
         return _lowered(program, narrow, partial=partial)
     if partial:
-        raise NotLoweredError({Unlowered(THE_MODEL, "", _OPEN, _FIX): 1})
+        raise NotLoweredError(unlowered(THE_MODEL, "", _OPEN, _FIX))
     _refuse_open_numbers(program)
     tried: list[Lowered] = []
 
@@ -98,9 +82,8 @@ def lower_directly(program: Any, narrow: Sequence[str], *, partial: bool = False
         _refuse_settled_sizes(program, sizes)
         graph = lowered_openly(lower)
     except NotLowered as problem:
-        raise NotLoweredError(
-            {Unlowered(THE_MODEL, "", problem.reason, problem.advice): 1}
-        ) from None
+        row = unlowered(THE_MODEL, "", problem.reason, problem.advice)
+        raise NotLoweredError(row) from None
     assert graph is not None
     names = tried[0].names
     names.inputs = input_names(program)
@@ -141,32 +124,30 @@ def _refuse_open_numbers(program: Any) -> None:
     names = [spec.arg.name for spec in user_inputs(program, SymIntArgument)]
     if names:
         advice = "give the example arguments a number of Python that stays as it is"
-        raise NotLoweredError({Unlowered(f"the input {n}", "", _NUMBER, advice): 1 for n in names})
+        raise NotLoweredError(*(unlowered(f"the input {n}", "", _NUMBER, advice) for n in names))
 
 
 def _lowered(program: Any, narrow: Sequence[str], *, partial: bool = False) -> Lowered:
     """Lower a program whose sizes are fixed."""
-    refused = {**absent_types(program), **complex_inputs(program)}
-    refused.update({} if partial else data_dependent(program))
+    refused = absent_types(program) + complex_inputs(program)
+    refused += [] if partial else data_dependent(program)
     if refused:
-        raise NotLoweredError(refused)
+        raise NotLoweredError(*refused)
     use_views_of_aten(program)
     decomposed, names, wrong = _decomposed(program)
     if wrong and partial:
-        stuck = {
-            replace(row, reason=f"{row.reason}, and it cannot be cut out"): count
-            for row, count in wrong.items()
-        }
-        raise NotLoweredError(stuck)
+        for row in wrong:
+            row.reason += ", and it cannot be cut out"
+        raise NotLoweredError(*wrong)
     walk = Walk(narrow, partial)
-    walk.problems.update(wrong)
+    walk.problems += wrong
     graph = walk.program(decomposed)
     if walk.problems:
-        raise NotLoweredError(dict(walk.problems))
+        raise NotLoweredError(*walk.problems)
     return Lowered(graph, names, walk)
 
 
-def _decomposed(program: Any) -> tuple[Any, Signature, dict[Unlowered, int]]:
+def _decomposed(program: Any) -> tuple[Any, Signature, list[Unlowered]]:
     """Decompose a program and lift its state; also return its names and what nothing lowers."""
     inputs = input_names(program)
     names = Signature(inputs, output_names(program, inputs))
@@ -178,13 +159,9 @@ def _decomposed(program: Any) -> tuple[Any, Signature, dict[Unlowered, int]]:
         except UnsupportedOperatorException as error:
             raise NotLoweredError(not_traced(program, str(error.func))) from None
     drop_checks(decomposed)
-    wrong = {
-        **objects(decomposed),
-        **dropouts,
-        **effects(decomposed),
-    }
+    wrong = objects(decomposed) + dropouts + effects(decomposed)
     drop_numbers(decomposed, names)
     lift_state(decomposed, names)
     if not decomposed.graph_signature.output_specs:
-        raise NotLoweredError({Unlowered(THE_MODEL, "", NO_TENSOR): 1})
+        raise NotLoweredError(unlowered(THE_MODEL, "", NO_TENSOR))
     return decomposed, names, wrong

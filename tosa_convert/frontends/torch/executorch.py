@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -31,26 +31,9 @@ from tosa_convert.frontends.process.request import (
     Value,
     Whole,
 )
-from tosa_convert.frontends.torch.executorch_graph import (
-    Boundary,
-    Reading,
-    argument,
-    names_of,
-    read_graph,
-    result,
-    results_of,
-    tensors_in,
-    value_of,
-)
-from tosa_convert.frontends.torch.export import (
-    arrays_of,
-    example_tensors,
-    load_program,
-)
-from tosa_convert.frontends.torch.facts import (
-    is_quantised,
-    remarks_of,
-)
+from tosa_convert.frontends.torch.export import arrays_of, example_tensors, load_program
+from tosa_convert.frontends.torch.facts import is_quantised, remarks_of
+from tosa_convert.frontends.torch.refusals import place_of
 from tosa_convert.frontends.torch.signature import (
     CHANGED_STATE,
     held_tensor,
@@ -58,8 +41,150 @@ from tosa_convert.frontends.torch.signature import (
     output_names,
     user_inputs,
 )
-from tosa_convert.frontends.torch.unlowered_report import locate, place
-from tosa_convert.frontends.unlowered import advice
+from tosa_convert.frontends.unlowered import advice, grouped, unlowered
+
+#: Arguments of a quantise or dequantise operator: the tensor, scale, zero point, bounds, element type.
+_PER_TENSOR: Final = 6
+_GET: Final = "getitem"
+
+
+class Scale(NamedTuple):
+    """An integer i means scale * (i - zero_point)."""
+
+    scale: float
+    zero_point: int
+    lowest: int
+    highest: int
+    dtype: torch.dtype
+
+    def quantised(self, tensor: Any) -> Any:
+        """Quantise real numbers to integers, rounded as torch does."""
+        wide = torch.round(tensor / self.scale) + self.zero_point
+        return wide.clamp(self.lowest, self.highest).to(self.dtype)
+
+
+@dataclass
+class Boundary:
+    """An argument or a result of the program.
+
+    node: the placeholder, or what is returned. value: the value of the parts that it is.
+    scale: if the value is quantised and the argument or result in torch is not.
+    """
+
+    node: Any
+    value: str
+    scale: Scale | None = None
+
+
+@dataclass
+class Reading:
+    """The graph, read.
+
+    delegates: (node of the call, the lowered module, names of what it takes, of what it gives).
+    left: the nodes that stay in torch, in order.
+    """
+
+    delegates: list[tuple[Any, Any, list[str], list[str]]] = field(default_factory=list)
+    left: list[Any] = field(default_factory=list)
+
+
+def is_operator(node: Any, name: str) -> bool:
+    """Return whether a node calls an operator of pt2e, by its name."""
+    return node.op == "call_function" and f"quantized_decomposed.{name}" in str(node.target)
+
+
+def scale_of(node: Any) -> Scale | None:
+    """Return the scale of a node that quantises or dequantises a whole tensor by numbers, or None."""
+    arguments = node.args
+    if len(arguments) != _PER_TENSOR or any(
+        isinstance(one, torch.fx.Node) for one in arguments[1:]
+    ):
+        return None
+    scale, zero_point, lowest, highest, dtype = arguments[1:]
+    return Scale(float(scale), int(zero_point), int(lowest), int(highest), dtype)
+
+
+def argument(placeholder: Any) -> Boundary:
+    """Return what the parts take for an argument.
+
+    These are its integers if its only use is one quantise operator.
+    """
+    users = list(placeholder.users)
+    if len(users) == 1 and is_operator(users[0], "quantize_per_tensor"):
+        scale = scale_of(users[0])
+        if scale is not None:
+            return Boundary(placeholder, users[0].name, scale)
+    return Boundary(placeholder, placeholder.name)
+
+
+def result(node: Any) -> Boundary:
+    """Return what the parts give for a result: the integers before a dequantise operator."""
+    if is_operator(node, "dequantize_per_tensor"):
+        scale = scale_of(node)
+        if scale is not None:
+            return Boundary(node, value_of(node.args[0]), scale)
+    return Boundary(node, value_of(node))
+
+
+def value_of(node: Any) -> str:
+    """Return the name of a node's value.
+
+    What is taken out of a node with several is called after that.
+    """
+    if node.op == "call_function" and _GET in str(node.target):
+        return f"{node.args[0].name}.{node.args[1]}"
+    return str(node.name)
+
+
+def results_of(node: Any) -> list[Any]:
+    """Return the tensors without data that a node gives."""
+    found = node.meta.get("val")
+    return list(found) if isinstance(found, (list, tuple)) else [found]
+
+
+def names_of(node: Any) -> list[str]:
+    """Return the names of what a node gives."""
+    found = node.meta.get("val")
+    if isinstance(found, (list, tuple)):
+        return [f"{node.name}.{place}" for place in range(len(found))]
+    return [str(node.name)]
+
+
+def read_graph(program: Any, bounds: Sequence[Boundary]) -> Reading:
+    """Find the delegates and the nodes that stay in torch."""
+    reading = Reading()
+    around = {bound.value for bound in bounds if bound.scale} | {
+        bound.node.name for bound in bounds if bound.scale
+    }
+    for node in program.graph.nodes:
+        if node.op != "call_function" or _GET in str(node.target):
+            continue
+        if "executorch_call_delegate" in str(node.target):
+            module = getattr(program.graph_module, str(node.args[0].target))
+            taken = [value_of(one) for one in node.args[1:]]
+            reading.delegates.append((node, module, taken, names_of(node)))
+        elif not (node.name in around and _is_border(node)):
+            reading.left.append(node)
+    return reading
+
+
+def _is_border(node: Any) -> bool:
+    """Return whether a node quantises an argument, or dequantises what is only a result."""
+    if is_operator(node, "quantize_per_tensor"):
+        return bool(node.args[0].op == "placeholder")
+    return is_operator(node, "dequantize_per_tensor") and all(
+        user.op == "output" for user in node.users
+    )
+
+
+def tensors_in(arguments: Any) -> Iterator[Any]:
+    """Iterate over the nodes among arguments, also in lists."""
+    for one in arguments:
+        if isinstance(one, torch.fx.Node):
+            yield one
+        elif isinstance(one, (list, tuple)):
+            yield from tensors_in(one)
+
 
 _INTEGERS: Final = "TOSA-1.0+INT"
 _FLOATS: Final = "TOSA-1.0+FP"
@@ -83,7 +208,7 @@ def lower(request: Request, folder: Path) -> Interface:
     borders = _borders(edge, inputs, output_names(program, inputs))
     reading = read_graph(edge, [*borders.arguments, *borders.results])
     if reading.left and not request.partial:
-        rows = list(_rows(reading, reasons, is_quantised(program)))
+        rows = grouped(_rows(reading, reasons, is_quantised(program)), "torch")
         return Interface(not_lowered=rows, remarks=remarks)
     write_examples(request, folder, arrays_of(example_tensors(program)))
     interface = Interface(
@@ -250,28 +375,15 @@ def _scale_remarks(borders: _Borders) -> Iterator[str]:
 
 
 def _rows(reading: Reading, reasons: Mapping[str, str], quantised: bool) -> Iterator[NotLowered]:
-    """Iterate over the operators that stay in torch, equal ones together."""
-    rows: dict[tuple[str, str], NotLowered] = {}
+    """Iterate over the operators that stay in torch."""
     for node in reading.left:
-        name, reason = _name(node), reasons.get(node.name, _STAYS)
-        if (name, reason) in rows:
-            rows[name, reason].count += 1
-            continue
-        hint = _NOT_QUANTISED if quantised and _is_float(node) else advice("torch", name)
+        types = [getattr(one, "dtype", None) for one in results_of(node)]
+        is_float = any(one is not None and one.is_floating_point for one in types)
+        hint = _NOT_QUANTISED if quantised and is_float else ""
         taken = (tensor for one in tensors_in(node.args) for tensor in results_of(one))
         if any(getattr(tensor, "dtype", None) == torch.int64 for tensor in taken):
             hint = _WIDE
-        rows[name, reason] = NotLowered(
-            operator=name, where=place(locate(node)), reason=reason, hint=hint
-        )
-    yield from rows.values()
-
-
-def _is_float(node: Any) -> bool:
-    return any(
-        getattr(one, "dtype", None) is not None and one.dtype.is_floating_point
-        for one in results_of(node)
-    )
+        yield unlowered(_name(node), place_of(node), reasons.get(node.name, _STAYS), hint)
 
 
 def _name(node: Any) -> str:
@@ -387,7 +499,7 @@ class _Writer:
         name = _name(node)
         return CutOperator(
             operator=name,
-            where=place(locate(node)),
+            where=place_of(node),
             operands=tuple(map(self._operand, node.args)),
             results=results,
             attributes={key: _plain(value) for key, value in node.kwargs.items()},

@@ -19,16 +19,15 @@ from torch.utils import _pytree as pytree
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.process.python_file import call_factory, tuple_of_arguments
 from tosa_convert.frontends.process.request import SIZE_NAMES, TRUSTED, Request
-from tosa_convert.frontends.torch.archive import load_archive
+from tosa_convert.frontends.torch.archive import load_archive, unknown_classes
 from tosa_convert.frontends.torch.lost_changes import refuse_lost_changes
+from tosa_convert.frontends.torch.refusals import place_of
 from tosa_convert.frontends.torch.signature import (
     input_names,
     merge_tied,
     name_results,
     user_inputs,
 )
-from tosa_convert.frontends.torch.stand_ins import unknown_classes
-from tosa_convert.frontends.torch.unlowered_report import locate, place
 from tosa_convert.process.workers import import_of_this_package
 
 _WITH_EXAMPLES: Final = (
@@ -151,7 +150,7 @@ def _no_file_form(program: Any, where: str) -> TosaConvertError:
         for node in program.graph.nodes
         if node.op == "call_function" and getattr(node.target, "namespace", "aten") not in plain
     }
-    operators = ", ".join(f"{name} ({place(locate(node))})" for name, node in names.items())
+    operators = ", ".join(f"{name} ({place_of(node)})" for name, node in names.items())
     message = f"torch.export.save does not write it as a file: {operators or 'it says no operator'}"
     hint = "convert it from a Python file with a function that returns the module: model.py:NAME"
     return fail("not-lowered", where, message, hint)
@@ -276,8 +275,7 @@ def _with_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
     sizes = _sizes(values, shapes, given)
     _refuse_out_of_bounds(program, sizes)
     return _exported_with(
-        program,
-        {name: _shape(value, shapes.get(name), sizes) for name, value in values.items()},
+        program, {name: _shape(value, shapes.get(name), sizes) for name, value in values.items()}
     )
 
 

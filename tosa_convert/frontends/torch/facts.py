@@ -9,8 +9,8 @@ from typing import Any, Final
 import torch
 
 from tosa_convert.frontends.torch.export import bounds_of, placeholder_values, size_names
+from tosa_convert.frontends.torch.refusals import arguments_of, place_of
 from tosa_convert.frontends.torch.signature import HELD, held_tensor
-from tosa_convert.frontends.torch.unlowered_report import arguments_of, locate, place
 
 #: What operators call the argument that chooses between training and inference.
 _TRAINING: Final = ("train", "training", "is_training")
@@ -31,7 +31,7 @@ def drop_checks(program: Any) -> list[str]:
         name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
         if node.op == "call_function" and name in CHECKS and not node.users:
             texts = [one for one in node.args if isinstance(one, str)]
-            found[f"{name} {place(locate(node))}".strip() + "".join(f" ({t})" for t in texts)] += 1
+            found[f"{name} {place_of(node)}".strip() + "".join(f" ({t})" for t in texts)] += 1
             program.graph.erase_node(node)
     if not found:
         return []
@@ -50,7 +50,13 @@ def remarks_of(program: Any) -> list[str]:
 
 def training_remarks(program: Any) -> list[str]:
     """Return a warning if the program was exported for training."""
-    found = _in_training_mode(program)
+    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    found = Counter(
+        str(node.target).removesuffix(".default")
+        for node in nodes
+        if hasattr(node.target, "_schema")
+        and any(arguments_of(node).get(name) is True for name in _TRAINING)
+    )
     if not found:
         return []
     names = ", ".join(
@@ -60,18 +66,6 @@ def training_remarks(program: Any) -> list[str]:
         f"the module was exported in training mode, in which {names} computes something else than in"
         " inference: call module.eval() before it is exported"
     ]
-
-
-def _in_training_mode(program: Any) -> Counter[str]:
-    """Count the operators that are in training mode and compute something else than in inference."""
-    found: Counter[str] = Counter()
-    for node in program.graph.nodes:
-        if node.op != "call_function" or not hasattr(node.target, "_schema"):
-            continue
-        given = arguments_of(node)
-        if any(given.get(name) is True for name in _TRAINING):
-            found[str(node.target).removesuffix(".default")] += 1
-    return found
 
 
 def open_size_remarks(program: Any) -> list[str]:
@@ -147,7 +141,7 @@ def scatter_remarks(program: Any) -> list[str]:
             continue
         if _puts_one_number(node) or any(_is_distinct(one, held) for one in given):
             continue
-        places[f"{name} {place(locate(node))}".strip()] += 1
+        places[f"{name} {place_of(node)}".strip()] += 1
     if not places:
         return []
     return [

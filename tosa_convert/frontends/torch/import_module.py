@@ -18,7 +18,8 @@ from torch.fx.traceback import preserve_node_meta
 from torch_mlir import ir
 
 from tosa_convert.frontends.torch.export import exported, is_fixed, placeholder_values
-from tosa_convert.frontends.torch.unlowered_report import THE_MODEL, NotLoweredError, Unlowered
+from tosa_convert.frontends.torch.refusals import NotLoweredError, place
+from tosa_convert.frontends.unlowered import THE_MODEL, unlowered
 
 #: Element types of the dialect; numbers that stand for them, which torch gives its types in C++.
 KINDS: Final = {
@@ -98,9 +99,8 @@ class _Importer:
                 found = self._imported(operation)
             except (LookupError, TypeError, ValueError) as error:
                 name, reason = operator_name(operation), str(error) or _NO_TENSOR
-                raise NotLoweredError(
-                    {Unlowered(name, str(operation.location), reason): 1}
-                ) from None
+                where = place(str(operation.location))
+                raise NotLoweredError(unlowered(name, where, reason)) from None
             results = operation.results
             self._values.update(zip(results, found if len(results) != 1 else [found], strict=True))
         module = torch.fx.GraphModule(self._constants, self._graph)
@@ -176,7 +176,7 @@ def _refuse_fixed(program: Any, opened: Sequence[dict[int, Any]]) -> None:
     for value, axes in zip(placeholder_values(program).values(), opened, strict=True):
         if any(is_fixed(value.shape[axis]) for axis in axes):
             reason = "torch.export fixes a size that is not fixed in the module"
-            raise NotLoweredError({Unlowered(THE_MODEL, "", reason, "give it: --input-shape"): 1})
+            raise NotLoweredError(unlowered(THE_MODEL, "", reason, "give it: --input-shape"))
 
 
 def _sizes_and_kind(text: Any) -> tuple[list[int], Any]:

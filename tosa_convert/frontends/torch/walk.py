@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,26 +12,26 @@ import torch
 from torch.export.graph_signature import InputKind, TensorArgument
 
 from tosa_convert.builder import Builder
-from tosa_convert.builder.values import Value
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.lowering.scope import (
-    FLOAT32,
-    Array,
-    NotLowered,
-    Scope,
-    carrier,
-    refuse_empty,
-    whole_data,
-)
-from tosa_convert.frontends.process.request import CutOperator, Operand
+from tosa_convert.frontends.lowering.complex_numbers import is_complex, real_kind
+from tosa_convert.frontends.lowering.cut import Cutter
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, whole_data
+from tosa_convert.frontends.lowering.types import FLOAT32, carrier, refuse_empty
+from tosa_convert.frontends.process.request import CutOperator
+from tosa_convert.frontends.process.request import NotLowered as Unlowered
 from tosa_convert.frontends.torch.facts import CHECKS
-from tosa_convert.frontends.torch.refusals import COMPLEX, RANDOM, is_random
-from tosa_convert.frontends.torch.rules.complex_numbers import is_complex, real_kind
+from tosa_convert.frontends.torch.refusals import (
+    COMPLEX,
+    RANDOM,
+    arguments_of,
+    is_random,
+    locate,
+    place_of,
+)
 from tosa_convert.frontends.torch.rules.node import Node, array_of, kind_of, own_kind
 from tosa_convert.frontends.torch.signature import HELD, held_tensor
 from tosa_convert.frontends.torch.table import MOVES, complex_rule_of, name_of, rule_of
-from tosa_convert.frontends.torch.unlowered_report import Unlowered, arguments_of, locate, place
-from tosa_convert.frontends.unlowered import advice
+from tosa_convert.frontends.unlowered import advice, unlowered
 from tosa_convert.graph.model import Graph
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
@@ -41,23 +39,18 @@ _MOST_FOLDED: Final = 1 << 20
 _NO_RULE: Final = ""
 _NO_FORM: Final = "it has no form with pairs of real numbers here"
 _INSIDE: Final = "it is inside a loop or a branch"
-_NO_LITERAL: Final = "it takes something else than tensors, numbers, texts and lists of these"
 
 
 class Walk:
     """Lowers a decomposed program.
 
-    What does not lower is collected in `problems` and stood in for; or it is cut out: then it is in
-    `cuts`, its results are inputs of the program, and what it takes are outputs.
+    What does not lower is collected in `problems` and stood in for, or the cutter cuts it out.
     """
 
     def __init__(self, narrow: Sequence[str] = (), partial: bool = False) -> None:
         self.narrow = frozenset(narrow)
-        self.is_partial = partial
-        self.problems: Counter[Unlowered] = Counter()
-        self.cuts: list[CutOperator] = []
-        self._operands: list[Value] = []
-        self._inputs = 0
+        self.cutter = Cutter() if partial else None
+        self.problems: list[Unlowered] = []
         self._depth = 0
 
     # -- programs --------------------------------------------------------------------------------
@@ -70,7 +63,7 @@ class Walk:
         values: list[Any] = []
         for node in program.graph.find_nodes(op="placeholder"):
             values.append(self._given(program, scope, node, specs[node.name]))
-        self._inputs = sum(isinstance(one, Array) and one.data is None for one in values)
+        inputs = sum(isinstance(one, Array) and one.data is None for one in values)
         nodes = program.graph.output_node().args[0]
         made = self.graph(scope, program.graph_module, values)
         by_name = {node.name: one for node, one in zip(nodes, made, strict=True)}
@@ -78,30 +71,15 @@ class Walk:
         for spec in program.graph_signature.output_specs:
             found = by_name[spec.arg.name]
             if is_complex(found.dtype):
-                self.problems[Unlowered(f"output {spec.arg.name}", "", COMPLEX)] += 1
+                self.problems.append(unlowered(f"output {spec.arg.name}", "", COMPLEX))
                 continue
             try:
                 results.append(scope.whole(found))
             except NotLowered as problem:
-                row = Unlowered(f"output {spec.arg.name}", "", problem.reason, problem.advice)
-                self.problems[row] += 1
-        return self._finished(builder, results)
-
-    def _finished(self, builder: Builder, results: list[Value]) -> Graph:
-        """Return the program, with what cut operators take after its results."""
-        places: list[int] = []
-        for value in self._operands:
-            at = next((k for k, one in enumerate(results) if one is value), len(results))
-            if at == len(results):
-                results.append(value)
-            places.append(at)
-
-        def placed(one: Operand) -> Operand:
-            if one.items is not None:
-                return replace(one, items=tuple(map(placed, one.items)))
-            return one if one.place is None else replace(one, place=places[one.place])
-
-        self.cuts = [replace(cut, operands=tuple(map(placed, cut.operands))) for cut in self.cuts]
+                name = f"output {spec.arg.name}"
+                self.problems.append(unlowered(name, "", problem.reason, problem.advice))
+        if self.cutter is not None:
+            results = self.cutter.results(scope, results, inputs)
         builder.output(*results)
         return builder.graph()
 
@@ -179,9 +157,9 @@ class Walk:
         except TosaConvertError as error:
             row = error.findings[0]
             refused = NotLowered(row.message, row.hint)
-        if self.is_partial and is_random(node):
+        if self.cutter is not None and is_random(node):
             refused.reason = f"{refused.reason}, and it cannot be cut out"
-        elif self.is_partial and (cut := self._cut(scope, node, values, results, refused)):
+        elif cut := self._cut(scope, node, values, results, refused):
             return cut if isinstance(value, (tuple, list)) else cut[0]
         # What torch decomposed is named as the model has it.
         self.refuse(str(node.meta.get("original_aten", node.target)), node, refused)
@@ -207,10 +185,7 @@ class Walk:
         raw = [one.meta.get("val") if isinstance(one, torch.fx.Node) else one for one in node.args]
         users = [one for one in node.users if one.target is operator.getitem]
         used = {one.args[1] for one in users if one.users}
-        at = Node(
-            *(scope, shapes, kinds, self.narrow, raw),
-            *(used.__contains__, self._inner),
-        )
+        at = Node(*(scope, shapes, kinds, self.narrow, raw), *(used.__contains__, self._inner))
         found = rule(at, *args, **keywords)
         for one, shape, kind in zip(
             found if isinstance(found, (tuple, list)) else [found], shapes, kinds, strict=False
@@ -237,56 +212,28 @@ class Walk:
         refused: NotLowered,
     ) -> list[Array] | None:
         """Cut an operator out: return new inputs of the program in place of its results, else None."""
-        taken = len(self._operands)
+        if self.cutter is None:
+            return None
+        name = str(node.target).removesuffix(".default")
         try:
             if self._depth:
                 raise NotLowered(_INSIDE)
-            operands = tuple(
-                self._operand(scope, one, values) for one in arguments_of(node).values()
-            )
-            made = []
-            for number, one in enumerate(results):
-                kind, shape = self.kind(one.dtype), _shape(one)
-                refuse_empty(shape)
-                name = f"{node.name}_{number}"
-                made.append(
-                    Array(kind, shape, None, scope.builder.input(name, carrier(kind), shape))
-                )
-        except (NotLowered, AttributeError) as problem:
-            del self._operands[taken:]
-            why = getattr(problem, "reason", "it gives something else than tensors")
-            refused.reason = f"{refused.reason}; it cannot be cut out: {why}"
-            return None
-        first = self._inputs
-        self._inputs += len(made)
-        name = str(node.target).removesuffix(".default")
-        self.cuts.append(
-            CutOperator(
+            given = [
+                torch.fx.map_arg(one, values.__getitem__) for one in arguments_of(node).values()
+            ]
+            types = [(self.kind(one.dtype), _shape(one)) for one in results]
+            row = CutOperator(
                 operator=name,
-                where=place(locate(node)),
-                operands=operands,
-                results=tuple(range(first, self._inputs)),
+                where=place_of(node),
+                results=tuple(range(len(types))),
                 reason=refused.reason,
                 hint=refused.advice or advice("torch", name),
             )
-        )
-        return made
-
-    def _operand(self, scope: Scope, one: Any, values: Mapping[Any, Any]) -> Operand:
-        """Describe what a cut operator takes. A place is one among those of `_operands` for now."""
-        if isinstance(one, torch.fx.Node):
-            one = values[one]
-        if isinstance(one, Array):
-            carrier(one.dtype)
-            self._operands.append(scope.whole(one))
-            return Operand(place=len(self._operands) - 1)
-        if isinstance(one, (tuple, list)):
-            return Operand(items=tuple(self._operand(scope, part, values) for part in one))
-        if one is None:
-            return Operand()
-        if isinstance(one, (bool, int, float, str)):
-            return Operand(literal=one)
-        raise NotLowered(_NO_LITERAL)
+            return self.cutter.cut(scope, given, row, types)
+        except (NotLowered, AttributeError) as problem:
+            why = getattr(problem, "reason", "it gives something else than tensors")
+            refused.reason = f"{refused.reason}; it cannot be cut out: {why}"
+            return None
 
     def _number(self, node: Any, args: Sequence[Any]) -> Any:
         """Return what is not a tensor: the element of one, or arithmetic of numbers."""
@@ -298,7 +245,7 @@ class Walk:
     def refuse(self, name: str, node: Any, problem: NotLowered) -> None:
         """Note an operator or an input that does not lower."""
         name = name.removesuffix(".default")
-        self.problems[Unlowered(name, locate(node), problem.reason, problem.advice)] += 1
+        self.problems.append(unlowered(name, place_of(node), problem.reason, problem.advice))
 
     def _stand_in(self, scope: Scope, shape: tuple[int, ...], kind: Any) -> Array:
         """Return an array in place of one that does not lower: what follows is examined, too."""

@@ -529,11 +529,14 @@ def is_exact_inside(graph: Graph, operator: Operator, only: Container[str] | Non
 def makers_of(block: Block, name: str, formulas: Container[str]) -> list[Operator]:
     """Return the operators of some formulas whose elements a tensor has, maybe in another order."""
     producers = {output: op for op in block.operators for output in op.outputs}
-    found, todo = [], [name]
+    found, todo, seen = [], [name], set[str]()
     while todo:
-        operator = producers.get(todo.pop())
-        if operator is None:
+        tensor = todo.pop()
+        operator = producers.get(tensor)
+        # Each tensor once: in a chain of diamonds the ways to the first are exponentially many.
+        if operator is None or tensor in seen:
             continue
+        seen.add(tensor)
         if operator.spec.accuracy in formulas:
             found.append(operator)
         elif operator.spec.accuracy == "operand":

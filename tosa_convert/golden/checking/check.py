@@ -61,6 +61,7 @@ from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, ope
 from tosa_convert.graph.opset import IDENTITY
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.version import STAMP
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -574,8 +575,9 @@ def runs_as_json(
         (row,) = rows
         del row["run"]
         row["engine"] = engine
-        return json.dumps(row, indent=1, allow_nan=False)
+        return json.dumps({**STAMP, **row}, indent=1, allow_nan=False)
     content = {
+        **STAMP,
         "ok": all(row.ok for row in results.values()) and bool(rows),
         "engine": engine,
         "runs": rows,

@@ -538,11 +538,11 @@ def _matmul_held(g: RandomBuilder, name: str) -> None:
     g.emit(name, left, right, dtype=row.results[0])
 
 
-@_rule("CONV2D", "TRANSPOSE_CONV2D")
+@_rule("CONV2D", "CONV3D", "TRANSPOSE_CONV2D")
 def _convolution_held(g: RandomBuilder, name: str) -> None:
-    row, image = _row(g, name), _sizes(g, 4)
+    row, image = _row(g, name), _sizes(g, 5 if name == "CONV3D" else 4)
     assert row.attribute is not None
-    out, kernel = g.random.randint(1, 3), (1, 1)
+    out, kernel = g.random.randint(1, 3), (1,) * (len(image) - 2)
     g.emit(
         name,
         _tensor(g, row.operands[0], image),

@@ -54,6 +54,7 @@ from tosa_convert.qualify.suite.report import (
     verdict,
 )
 from tosa_convert.rules.profiles import parse
+from tosa_convert.version import STAMP
 
 #: Cases that did not pass and are printed; the reports have all of them.
 PRINTED_CASES = 20
@@ -210,7 +211,7 @@ def _as_json(
         }
         for a in run.answers
     ]
-    content = {**report, "answers": rows}
+    content = {**STAMP, **report, "answers": rows}
     if changed is not None:
         content["changes"] = asdict(changed)
         content["slowdowns"] = {one.what: asdict(one) for one in slower}

@@ -67,11 +67,9 @@ class _Convolution:
         return ("batch", *self.names, "channels")
 
     def input(self, view: OperatorView) -> tuple[int, ...]:
-        """Return the sizes of the input."""
         return sizes_of(view.shape(self.input_name), self.rank)
 
     def weight(self, view: OperatorView) -> tuple[int, ...]:
-        """Return the sizes of the weight."""
         return sizes_of(view.shape(self.weight_name), self.rank)
 
     def kernel_sizes(self, view: OperatorView) -> tuple[int, ...]:
@@ -125,7 +123,6 @@ class _Convolution:
             yield from axis.violations()
 
     def infer(self, view: OperatorView) -> tuple[ResultShape, ...]:
-        """Infer the result's shape."""
         return (self.result(view, [axis.output() for axis in self.axes(view)]),)
 
     def result(self, view: OperatorView, sizes: list[int]) -> tuple[int, ...]:
@@ -151,7 +148,6 @@ class _Convolution:
         )
 
     def ranks(self) -> tuple[Check, ...]:
-        """Return the checks of the ranks of the operands."""
         return (
             rank(self.input_name, self.rank),
             rank(self.weight_name, self.rank),
@@ -159,7 +155,6 @@ class _Convolution:
         )
 
     def shared_checks(self) -> tuple[Check, ...]:
-        """Return the conditions of all convolutions."""
         return self.channels, self.bias_size
 
 
@@ -271,6 +266,13 @@ _CONVOLUTIONS: Final[Rules] = {
 _MATMUL_DIMENSIONS: Final = ("batch", "height", "width")
 
 
+#: What the draft has since August 2026, in MATMUL and MATMUL_T, and is not here.
+_BATCHES_HINT: Final = (
+    "the draft of TOSA 1.1 broadcasts batches of any rank since August 2026, which tosa-convert does "
+    "not have yet: RESHAPE them to one dimension, and TILE those that are broadcast"
+)
+
+
 class _Product:
     """How an operator lays out its operands: [N, H, C], and [N, C, W] or the transposed [D, W, C].
 
@@ -280,6 +282,7 @@ class _Product:
     def __init__(self, suffix: str, *, is_transposed: bool) -> None:
         self.a, self.b = f"a{suffix}", f"b{suffix}"
         self.is_transposed = is_transposed
+        self.hint = "" if suffix else _BATCHES_HINT
         self.columns, self.channels = (1, 2) if is_transposed else (2, 1)
 
     def sizes(self, view: OperatorView, name: str) -> tuple[int, ...]:
@@ -299,6 +302,7 @@ class _Product:
             "batch",
             f"batch size {found} of {self.b}, and {expected} of {self.a}",
             f"{expected} or 1" if self.is_transposed else str(expected),
+            self.hint if 1 in (expected, found) else "",
         )
 
     def same_channels(self, view: OperatorView) -> Iterator[Violation]:
@@ -313,7 +317,6 @@ class _Product:
             )
 
     def infer(self, view: OperatorView) -> tuple[ResultShape, ...]:
-        """Infer the result's shape."""
         batch, height, _ = self.sizes(view, self.a)
         other = self.sizes(view, self.b)
         if not self.is_transposed or other[0] != 1:
@@ -324,7 +327,7 @@ class _Product:
         """Return the row of an operator with these conditions of its further operands."""
         return OperatorRules(
             self.infer,
-            (rank(self.a, 3), rank(self.b, 3), *ranks),
+            (rank(self.a, 3, hint=self.hint), rank(self.b, 3, hint=self.hint), *ranks),
             (self.same_batch, self.same_channels, *checks),
             _MATMUL_DIMENSIONS,
         )

@@ -12,7 +12,7 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import counted
 from tosa_convert.graph.shown import Shown
-from tosa_convert.version import __version__
+from tosa_convert.version import STAMP
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -280,7 +280,7 @@ class Diff(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return the differences as JSON has them; docs/diff.md describes the fields."""
         return {
-            "tool": f"tosa-convert {__version__}",
+            **STAMP,
             "equal": not self,
             "left": {"program": self.left, "operators": self.operators[0]},
             "right": {"program": self.right, "operators": self.operators[1]},

@@ -340,7 +340,7 @@ def chain_of_three() -> Graph:
     return graph("a", "d", list(values), rows)
 
 
-def test_lists_of_one_name_are_read_as_other_lists() -> None:
+def test_lists_of_one_and_of_several_names_are_read() -> None:
     for count in (1, 2):
         made = chain_of_three()
         made.main.operators[-1].inputs = ("c",) * count

@@ -28,7 +28,7 @@ KEYS = st.lists(st.text("abc", max_size=2), max_size=8)
 
 
 def values_of(interner: Interner) -> list[str]:
-    return list(interner.ids)
+    return [*interner.ids, *interner.last]
 
 
 @given(KEYS, KEYS, KEYS)
@@ -40,6 +40,16 @@ def test_values_interned_first_get_the_same_ids(
         interner.intern_all(before)
     assert list(fast.intern_first(first)) == slow.intern_all(first)
     assert fast.intern_all(after) == slow.intern_all(after)
+    assert values_of(fast) == values_of(slow)
+
+
+@given(KEYS, KEYS)
+def test_values_interned_last_get_the_same_ids(before: list[str], last: list[str]) -> None:
+    fast, slow = Interner(), Interner()
+    for interner in (fast, slow):
+        interner.intern_all(before)
+    keys = dict.fromkeys(last, 0)
+    assert list(fast.intern_last(keys)) == slow.intern_all(keys)
     assert values_of(fast) == values_of(slow)
 
 

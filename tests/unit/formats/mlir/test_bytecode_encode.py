@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.mlir.bytecode.cursor import Varints, encode_varint
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
-from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS
+from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, encode_varint
 from tosa_convert.formats.mlir.bytecode.operation_columns import (
     encode_together,
     integers_of,
@@ -59,16 +58,6 @@ def parsed(bindings: Bindings, context: Any, text: str) -> Any:
 
 
 # -- numbers ------------------------------------------------------------------------------------
-
-
-def test_varints_encoded_together_equal_others() -> None:
-    for limit in (0, 1, 127, 128, 129, 20_000):
-        numbers = Varints(limit)
-        asked = [*range(0, limit + 300, 7), 2**32, 2**64 - 1, limit * 3]
-        assert [numbers[number] for number in asked] == [encode_varint(number) for number in asked]
-        assert all(found == encode_varint(number) for number, found in numbers.items())
-        # However large the numbers are that are asked for, no more than these are made at once.
-        assert len(numbers) <= limit + len(asked)
 
 
 @given(st.lists(st.integers(0, 2**49 - 1) | st.integers(0, 300), max_size=9))

@@ -10,7 +10,6 @@ from unit.formats.mlir.text_modules import bytecode, function, printed, refusal
 
 import tosa_convert as tc
 from tosa_convert.formats.mlir.text.parse import attributes as locations_module
-from tosa_convert.formats.mlir.text.parse import elements as elements_module
 from tosa_convert.formats.mlir.text.parse import operations as lines_module
 from tosa_convert.formats.mlir.text.parse.module import parse
 from tosa_convert.formats.mlir.text.print.module import module_text
@@ -294,14 +293,6 @@ def test_types_parsed_in_place_equal_others() -> None:
     both()
 
 
-def test_dictionaries_seen_before_equal_parsed_ones() -> None:
-    both()
-
-
-def test_signatures_seen_before_equal_parsed_ones() -> None:
-    both()
-
-
 def test_operands_in_a_row_equal_single_ones() -> None:
     both()
 
@@ -315,32 +306,6 @@ def test_plain_locations_of_text_equal_others() -> None:
     assert texts[0].replace(b"3:4", b"") == texts[1].replace(b"3:4", b"")
     assert b'loc("m.py":3:4)' in texts[0]
     assert b'loc("m.py":3:4)' in texts[1]
-
-
-def test_constants_seen_before_equal_parsed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    constants = [
-        *("dense<1> : tensor<1xi8>", "dense<[1, -2]> : tensor<2xi4>", "dense<0x7F> : tensor<1xi8>"),
-        *("dense<1.5> : tensor<2xbf16>", "dense<[true, false]> : tensor<2xi1>"),
-        *("dense<[[1], [2]]> : tensor<2x1xi32>", "dense<0xFFC00000> : tensor<3xf32>"),
-        *("dense<300> : tensor<1xi8>", "dense<[1]> : tensor<2xi8>", "dense<1> : tensor<1xf32>"),
-        *("dense<1> : tensor<1xi>", "dense<1> : tensor<1x!a.b>", "dense<1> : tensor<1xi8, #a.b>"),
-    ]
-
-    def outcomes() -> list[bytes | tuple[tc.Finding, ...]]:
-        found: list[bytes | tuple[tc.Finding, ...]] = []
-        for constant in constants:
-            lines = [*constants[:7], *constants[:7], constant]
-            text = "".join(f"tosa.variable @v{at} = {line}\n" for at, line in enumerate(lines))
-            try:
-                found.append(b"".join(map(bytes, parse(memoryview(text.encode())))))
-            except tc.TosaConvertError as error:
-                found.append(error.findings)
-        return found
-
-    found = outcomes()
-    assert len({isinstance(outcome, bytes) for outcome in found}) == 2
-    monkeypatch.setattr(elements_module, "_SMALL", re.compile(rb"(?!)"))
-    assert found == outcomes()
 
 
 ORDINARY = """#loc = loc("a.py":1:2)

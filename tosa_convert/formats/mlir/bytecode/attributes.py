@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.formats.mlir.bytecode.cursor import Cursor, decode_varint, encode_varint
+from tosa_convert.formats.mlir.bytecode.format import Cursor, decode_varint, encode_varint
 from tosa_convert.graph.opset import OPERATORS
 
 

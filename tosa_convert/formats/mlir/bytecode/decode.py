@@ -29,7 +29,7 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
     TypeAttr,
     bit_width,
 )
-from tosa_convert.formats.mlir.bytecode.cursor import (
+from tosa_convert.formats.mlir.bytecode.format import (
     Cursor,
     decode_varint,
     encode_varint,

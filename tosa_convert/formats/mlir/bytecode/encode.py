@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.cursor import Varints, encode_varint
+from tosa_convert.formats.mlir.bytecode.format import Varints, encode_varint
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.operation_columns import Numbers
@@ -120,16 +120,11 @@ class Table:
 
 
 class Encoder:
-    """The tables of one file.
+    """The tables of one file. version: of the format."""
 
-    Args:
-        expected: how many numbers it is likely to need.
-        version: of the format.
-    """
-
-    def __init__(self, expected: int = 0, version: int = code.VERSION) -> None:
+    def __init__(self, version: int = code.VERSION) -> None:
         self.version = version
-        self.numbers = Varints(expected)
+        self.numbers = Varints()
         self.attributes = Table(self.numbers)
         self.types = Table(self.numbers)
         self.strings: dict[bytes, bytes] = {}

@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.cursor import Cursor, decode_varint, malformed
 from tosa_convert.formats.mlir.bytecode.format import (
     HAS_ATTRIBUTES,
     HAS_OPERANDS,
@@ -19,6 +18,9 @@ from tosa_convert.formats.mlir.bytecode.format import (
     HAS_RESULTS,
     HAS_SUCCESSORS,
     HAS_USE_LISTS,
+    Cursor,
+    decode_varint,
+    malformed,
 )
 from tosa_convert.formats.mlir.bytecode.sections import Section
 from tosa_convert.graph.lazy_numpy import FEW
@@ -266,13 +268,10 @@ def skip_use_list_orders(data: bytes, offset: int, value_count: int) -> int:
     return offset
 
 
-# Fast path of `decode_varint`; equal by test test_varints_decoded_in_line_equal_decode_varint
 def _decode(data: bytes, regions_of: _Regions) -> list[Fields]:
     """Decode the operations of the section, with everything inside them.
 
-    Not recursive, because modules may nest deeply. The commonest varints of names, locations and
-    operands are decoded in line, which takes less time than a call. Raises IndexError at the end of
-    the data.
+    Not recursive, because modules may nest deeply. Raises IndexError at the end of the data.
     """
     top: list[Fields] = []
     append = top.append
@@ -282,39 +281,25 @@ def _decode(data: bytes, regions_of: _Regions) -> list[Fields]:
     while True:
         if not left:
             if not stack:
+                if offset > len(data):
+                    raise IndexError  # the last number is cut off
                 return top
             append, left, value, offset = regions_of.next_block(value, offset)
             continue
         left -= 1
-        byte = data[offset]
-        if byte & 1:
-            name = byte >> 1
-            offset += 1
-        else:
-            name, offset = decode_varint(data, offset)
+        name, offset = decode_varint(data, offset)
         mask = data[offset]
-        byte = data[offset + 1]
-        if byte & 7 == 4:
-            location = (byte | data[offset + 2] << 8 | data[offset + 3] << 16) >> 3
-            offset += 4
-        else:
-            location, offset = _number(data, offset + 1)
+        location, offset = decode_varint(data, offset + 1)
         attributes = -1
         if mask & HAS_ATTRIBUTES:
-            attributes, offset = _number(data, offset)
+            attributes, offset = decode_varint(data, offset)
         if mask & HAS_PROPERTIES:
             properties, offset = decode_varint(data, offset)
             attributes = join_properties(name, attributes, properties)
         first, types = value, _NO_TYPES
         if mask & HAS_RESULTS:
-            if data[offset] == _ONE and data[offset + 1] & 1:
-                # One result, of one of the first types.
-                types = _ONE_TYPE[data[offset + 1] >> 1]
-                offset += 2
-                value += 1
-            else:
-                types, offset = _numbers(data, offset)
-                value += len(types)
+            types, offset = _numbers(data, offset)
+            value += len(types)
         operands: list[int] = []
         if mask & HAS_OPERANDS:
             operands, offset = _numbers(data, offset)
@@ -412,54 +397,17 @@ def _skip_successors_and_uses(data: bytes, offset: int, mask: int, result_count:
     return offset
 
 
-# Fast path of `decode_varint`; equal by test test_varints_decoded_in_line_equal_decode_varint
-def _number(data: bytes, offset: int) -> tuple[int, int]:
-    """Decode a varint; return it and the offset after it. The commonest have two or three bytes."""
-    byte = data[offset]
-    if byte & 1:
-        return byte >> 1, offset + 1
-    if byte & 2:
-        return (byte | data[offset + 1] << 8) >> 2, offset + 2
-    if byte & 4:
-        return (byte | data[offset + 1] << 8 | data[offset + 2] << 16) >> 3, offset + 3
-    return decode_varint(data, offset)
-
-
-# Fast path of `decode_varint`; equal by test test_varints_decoded_in_line_equal_decode_varint
 def _numbers(data: bytes, offset: int) -> tuple[list[int], int]:
     """Decode a list of varints after their count; return it and the offset after it."""
-    count = data[offset]
-    if count == _ONE:
-        byte = data[offset + 1]
-        if byte & 1:
-            return [byte >> 1], offset + 2
-        if byte & 2:
-            return [(byte | data[offset + 2] << 8) >> 2], offset + 3
-        if byte & 4:
-            return [(byte | data[offset + 2] << 8 | data[offset + 3] << 16) >> 3], offset + 4
-    count, offset = _number(data, offset)
+    count, offset = decode_varint(data, offset)
     numbers = []
     for _ in range(count):
-        byte = data[offset]
-        if byte & 1:
-            numbers.append(byte >> 1)
-            offset += 1
-        elif byte & 2:
-            numbers.append((byte | data[offset + 1] << 8) >> 2)
-            offset += 2
-        elif byte & 4:
-            numbers.append((byte | data[offset + 1] << 8 | data[offset + 2] << 16) >> 3)
-            offset += 3
-        else:
-            number, offset = decode_varint(data, offset)
-            numbers.append(number)
+        number, offset = decode_varint(data, offset)
+        numbers.append(number)
     return numbers, offset
 
 
-#: The number 1 as a varint.
-_ONE: Final = 3
 #: What few operations have.
 _RARE: Final = HAS_SUCCESSORS | HAS_USE_LISTS | HAS_REGIONS
 _NO_REGIONS: Final[list[Region]] = []
 _NO_TYPES: Final[list[int]] = []
-_ONE_TYPE: Final = [[number] for number in range(128)]

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.cursor import (
+from tosa_convert.formats.mlir.bytecode.format import (
     SECTION_NAMES,
     Cursor,
     decode_varint,

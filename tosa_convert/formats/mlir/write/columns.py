@@ -16,7 +16,7 @@ from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.opset import BY_CODE, CONST, CONST_SHAPE, IDENTITY
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.cursor import Varints
+    from tosa_convert.formats.mlir.bytecode.format import Varints
     from tosa_convert.formats.mlir.bytecode.operation_columns import Numbers
     from tosa_convert.graph.columns import BlockColumns
     from tosa_convert.graph.model import Block, Operator

@@ -55,9 +55,7 @@ def encode_module(
     state: str = "",
 ) -> EncodedModule:
     """Encode the graph as a module with one function. It must be sound: `graph.verify` finds nothing."""
-    # Each operator may have a location, a name and a dictionary.
-    expected = 4 * sum(len(block.operators) for _, block in graph.blocks())
-    encoder = Encoder(expected, options.bytecode_version)
+    encoder = Encoder(options.bytecode_version)
     make: Callable[..., FunctionWriter] = FunctionWriter
     if state:
         from tosa_convert.formats.mlir.write.older_function import OlderFunctionWriter

@@ -6,28 +6,34 @@ from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
+from onnx import TensorProto
 
 from tosa_convert.frontends.lowering.arithmetic import float_to_uint32, truncated
 from tosa_convert.frontends.lowering.conversion import bitcast, converted
-from tosa_convert.frontends.lowering.scope import (
-    BOOL,
-    FLOAT32,
-    INT32,
-    Array,
-    NotLowered,
-    Scope,
-    is_float,
-    is_small,
-)
+from tosa_convert.frontends.lowering.quantization import limits, quantized_fp8
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
+from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, INT32, is_float, is_small
 from tosa_convert.frontends.onnx.node import Node, Rule
-from tosa_convert.frontends.onnx.rules import few_bits
 
-#: Types of 8 bits -> their greatest number.
-FP8: Final = {
-    np.dtype(ml_dtypes.float8_e4m3fn): 448.0,
-    np.dtype(ml_dtypes.float8_e5m2): 57344.0,
+FP8: Final = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
+#: Types of 2 and 4 bits, and ONNX's numbers of them; those of 2 bits are of onnx 1.20.
+_FEW: Final = {np.dtype(getattr(ml_dtypes, name)) for name in ("int2", "int4", "uint2", "uint4")}
+_FEW_NUMBERS: Final = {
+    getattr(TensorProto, name)
+    for name in ("INT2", "INT4", "UINT2", "UINT4")
+    if hasattr(TensorProto, name)
 }
-_TEXT: Final = np.dtype(object)
+
+
+def held_in_bytes(model: Any) -> list[str]:
+    """Return remarks on the inputs and outputs of such integers."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [info for info in model.graph.input if info.name not in constants]
+    return [
+        f"{info.name} has 8 bits, since TOSA's CAST takes no integers of fewer"
+        for info in (*inputs, *model.graph.output)
+        if info.type.tensor_type.elem_type in _FEW_NUMBERS
+    ]
 
 
 def cast(s: Scope, a: Array, dtype: Any, *, saturates: bool = True) -> Array:
@@ -37,10 +43,11 @@ def cast(s: Scope, a: Array, dtype: Any, *, saturates: bool = True) -> Array:
         return a
     if target.kind in "OSU" or np.dtype(a.dtype).kind in "OSU":
         raise NotLowered("TOSA has tensors of numbers only, not text")
-    if few_bits.is_few_bits(target) or few_bits.is_few_bits(a.dtype):
-        return few_bits.cast(s, a, target)
+    if target in _FEW or a.dtype in _FEW:
+        return _few_bits(s, a, target)
     if target in FP8:
-        return _to_fp8(s, a, target, saturates)
+        real = a if is_float(a.dtype) and a.dtype not in FP8 else converted(s, a, FLOAT32)
+        return quantized_fp8(s, real, target, saturates)
     if a.dtype in FP8 and not is_float(target):
         return cast(s, converted(s, a, FLOAT32), target)
     if is_float(a.dtype) and is_small(target) and target != BOOL:
@@ -52,27 +59,37 @@ def cast(s: Scope, a: Array, dtype: Any, *, saturates: bool = True) -> Array:
     return converted(s, a, target)
 
 
-def _to_fp8(s: Scope, a: Array, target: Any, saturates: bool) -> Array:
-    """Convert to 8 bits. Numbers beyond the greatest become that, or NaN, which TOSA lacks in E5M2."""
-    if not is_float(a.dtype):
-        a = converted(s, a, FLOAT32)
-    if a.dtype in FP8:
-        a = converted(s, a, FLOAT32)
-    if saturates:
-        a = s.minimum(s.maximum(a, -FP8[target]), FP8[target])
-    elif target == np.dtype(ml_dtypes.float8_e5m2):
-        raise NotLowered("onnxruntime rounds to NaN beyond its range, and TOSA to infinity")
-    return converted(s, a, target)
+def _few_bits(s: Scope, a: Array, dtype: Any) -> Array:
+    """Convert from or to a type of few bits, which 8 bits hold: TOSA's CAST takes none of fewer.
+
+    onnxruntime rounds real numbers, halves away from zero, and keeps the lowest bits of integers.
+    """
+    target = np.dtype(dtype)
+    if a.dtype in _FEW:
+        if a.data is not None:
+            wide = constant(whole_data(a).astype(np.int8))
+        else:
+            wide = Array(np.dtype(np.int8), a.shape, None, a.value)
+        return _few_bits(s, wide, target) if target in _FEW else converted(s, wide, target)
+    if is_float(a.dtype):
+        real = converted(s, a, FLOAT32)
+        away = s.select(s.greater(0, real), -0.5, 0.5, FLOAT32)
+        whole = converted(s, s.add(real, away), INT32)
+    else:
+        whole = converted(s, a, INT32)
+    least, greatest = limits(target)
+    size = greatest - least + 1
+    wrapped = s.elementwise("bitwise_and", whole, size - 1)
+    if least:
+        wrapped = s.sub(s.elementwise("bitwise_xor", wrapped, size // 2), size // 2)
+    if wrapped.data is not None:
+        return Array(target, a.shape, wrapped.data.astype(target))
+    return Array(target, a.shape, None, s.value(s.cast(wrapped, np.int8)))
 
 
 def _cast(n: Node) -> Array:
-    target = n.walk.dtype(int(n.get("to")))
+    target = n.array(1).dtype if n.kind == "CastLike" else n.walk.dtype(int(n.get("to")))
     return cast(n.scope, n.array(0), target, saturates=bool(n.get("saturate", 1)))
-
-
-def _cast_like(n: Node) -> Array:
-    saturates = bool(n.get("saturate", 1))
-    return cast(n.scope, n.array(0), n.array(1).dtype, saturates=saturates)
 
 
 def _bit_cast(n: Node) -> Array:
@@ -89,4 +106,4 @@ def _bit_cast(n: Node) -> Array:
     return bitcast(n.scope, a, target)
 
 
-RULES: Final[dict[str, Rule]] = {"BitCast": _bit_cast, "Cast": _cast, "CastLike": _cast_like}
+RULES: Final[dict[str, Rule]] = {"BitCast": _bit_cast, "Cast": _cast, "CastLike": _cast}

@@ -9,16 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import control_flow, layout
-from tosa_convert.frontends.lowering.control_flow import row_at, with_row
+from tosa_convert.frontends.lowering.control_flow import Columns, with_row
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.indexing import index32
-from tosa_convert.frontends.lowering.scope import (
-    Array,
-    NotLowered,
-    Scope,
-    constant,
-    whole_data,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
+from tosa_convert.frontends.lowering.types import INT64
 from tosa_convert.frontends.onnx.node import (
     Item,
     Items,
@@ -32,16 +27,10 @@ from tosa_convert.frontends.onnx.node import (
 )
 from tosa_convert.frontends.onnx.rules.movement import empty, part_of
 
-_INT64: Final = np.dtype(np.int64)
 #: Iterations of which each is lowered on its own; a loop of more is WHILE_LOOP, if it can be.
 _ITERATIONS: Final = 256
 #: The most nodes of unrolled iterations together.
 _NODES: Final = 4096
-
-
-def _number(s: Scope, a: Array) -> Array:
-    """Return an array of one element without dimensions."""
-    return layout.reshape(s, a, ())
 
 
 # -- branches ------------------------------------------------------------------------------------
@@ -55,10 +44,8 @@ def _if(n: Node) -> list[Item]:
     graphs = n.get("else_branch"), n.get("then_branch")
     captured = _captured(n, graphs)
     branches = [_branch(n, graph, list(captured)) for graph in graphs]
-    found = control_flow.cond(
-        n.scope, _number(n.scope, condition), branches, list(captured.values())
-    )
-    return list(found)
+    number = layout.reshape(n.scope, condition, ())
+    return list(control_flow.cond(n.scope, number, branches, list(captured.values())))
 
 
 def _captured(n: Node, graphs: Sequence[Any]) -> dict[str, Array]:
@@ -139,12 +126,13 @@ def _while(n: Node, trips: Array | None, condition: Array | None) -> list[Array]
     known = trips is not None and trips.data is not None
     if scanned and not known:
         raise NotLowered("how often it runs is computed, and so is the size of its results")
-    limit = None if trips is None else index32(s, _number(s, trips))
+    limit = None if trips is None else index32(s, layout.reshape(s, trips, ()))
     first = constant(np.zeros((1,), np.int32))
     going = constant(np.ones((1,), np.bool_))
     if condition is not None:
         going = layout.reshape(s, condition, (1,))
-    tables = _tables(n, carried, int(whole_data(trips).reshape(-1)[0])) if scanned and trips else []
+    most = int(whole_data(trips).reshape(-1)[0]) if known and trips is not None else 2**31 - 1
+    tables = _tables(n, len(carried) + 1, most) if scanned else []
     captured = list(names.values()) if limit is None else [*names.values(), limit]
 
     def test(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
@@ -157,7 +145,7 @@ def _while(n: Node, trips: Array | None, condition: Array | None) -> list[Array]
     def body(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
         held: dict[str, Item] = dict(zip(names, given, strict=False))
         outer: Names = ChainMap(held, n.names)
-        index = converted(scope, layout.reshape(scope, inner[0], ()), _INT64)
+        index = converted(scope, layout.reshape(scope, inner[0], ()), INT64)
         arguments = [index, layout.reshape(scope, inner[1], ()), *inner[2 : 2 + len(carried)]]
         made = _arrays(n.run(graph, arguments, scope, outer))
         rows = [
@@ -165,32 +153,23 @@ def _while(n: Node, trips: Array | None, condition: Array | None) -> list[Array]
             for table, row in zip(inner[2 + len(carried) :], made[1 + len(carried) :], strict=True)
         ]
         following = scope.add(inner[0], 1)
-        return [
-            following,
-            layout.reshape(scope, made[0], (1,)),
-            *made[1 : 1 + len(carried)],
-            *rows,
-        ]
+        return [following, layout.reshape(scope, made[0], (1,)), *made[1 : 1 + len(carried)], *rows]
 
-    most = int(whole_data(trips).reshape(-1)[0]) if known and trips is not None else 2**31 - 1
     state = [first, going, *carried, *tables]
     found = control_flow.while_loop(s, state, captured, test, body, {0: (0, most - 1)})
     return list(found[2:])
 
 
-def _tables(n: Node, carried: Sequence[Array], count: int) -> list[Array]:
-    """Return arrays of zeros for what each iteration gives."""
-    graph = n.get("body")
-    made = []
-    for info in graph.output[1 + len(carried) :]:
+def _tables(n: Node, first: int, count: int) -> list[Array]:
+    """Return arrays of zeros for what each iteration gives, from a first result of its graph on."""
+    types = []
+    for info in n.get("body").output[first:]:
         tensor = info.type.tensor_type
         sizes = [dim.dim_value for dim in tensor.shape.dim]
         if not tensor.HasField("shape") or not all(sizes):
             raise NotLowered(f"the sizes of {info.name} are not fixed")
-        dtype = n.walk.dtype(tensor.elem_type)
-        shape = (count, *sizes)
-        made.append(Array(np.dtype(dtype), shape, np.zeros((1,) * len(shape), dtype)))
-    return made
+        types.append((n.walk.dtype(tensor.elem_type), (count, *sizes)))
+    return control_flow.tables_of(types)
 
 
 def _scan(n: Node) -> list[Item]:
@@ -210,14 +189,15 @@ def _scan(n: Node) -> list[Item]:
     out_backwards = n.get("scan_output_directions") or [0] * results
     if length * len(graph.node) > _NODES:
         moved = [layout.moved(s, a, axis, 0) for a, axis in zip(columns, axes, strict=True)]
-        return list(_scan_loop(n, carried, moved, backwards, out_axes, out_backwards))
+        tables = _tables(n, len(carried), length)
+        ways = Columns(moved, backwards), Columns(tables, out_backwards)
+        return list(_scan_loop(n, length, carried, *ways, out_axes))
     rows: list[list[Array]] = [[] for _ in range(results)]
     for step in range(length):
-        given = []
-        for a, axis, back in zip(columns, axes, backwards, strict=True):
-            at = length - 1 - step if back else step
-            part = layout.part(s, a, axis, at, at + 1)
-            given.append(layout.reshape(s, part, (*a.shape[:axis], *a.shape[axis + 1 :])))
+        given = [
+            layout.row(s, a, length - 1 - step if back else step, axis)
+            for a, axis, back in zip(columns, axes, backwards, strict=True)
+        ]
         made = _arrays(n.run(graph, [*carried, *given]))
         carried = made[: len(carried)]
         for row, item in zip(rows, made[len(carried) :], strict=True):
@@ -231,55 +211,28 @@ def _scan(n: Node) -> list[Item]:
 
 def _scan_loop(
     n: Node,
+    length: int,
     carried: Sequence[Array],
-    columns: Sequence[Array],
-    backwards: Sequence[int],
+    taken: Columns,
+    made: Columns,
     out_axes: Sequence[int],
-    out_backwards: Sequence[int],
 ) -> list[Array]:
-    """Make a WHILE_LOOP, whose state is the index, the values that are carried, and the results."""
-    s, graph = n.scope, n.get("body")
-    length = columns[0].shape[0]
+    graph = n.get("body")
     names = _captured(n, [graph])
-    tables = []
-    for info in graph.output[len(carried) :]:
-        tensor = info.type.tensor_type
-        sizes = [dim.dim_value for dim in tensor.shape.dim]
-        if not tensor.HasField("shape") or not all(sizes):
-            raise NotLowered(f"the sizes of {info.name} are not fixed")
-        dtype, shape = n.walk.dtype(tensor.elem_type), (length, *sizes)
-        tables.append(Array(np.dtype(dtype), shape, np.zeros((1,) * len(shape), dtype)))
 
-    def test(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
-        return [scope.greater(length, layout.reshape(scope, inner[0], ()))]
+    def turn(
+        scope: Scope, state: Sequence[Array], rows: Sequence[Array], given: Sequence[Array]
+    ) -> list[Array]:
+        held: dict[str, Item] = dict(zip(names, given, strict=True))
+        return _arrays(n.run(graph, [*state, *rows], scope, ChainMap(held, n.names)))
 
-    def body(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
-        held: dict[str, Item] = dict(zip(names, given[len(columns) :], strict=True))
-        outer: Names = ChainMap(held, n.names)
-        index = inner[0]
-        last = scope.sub(length - 1, index)
-        rows = [
-            row_at(scope, column, last if back else index)
-            for column, back in zip(given, backwards, strict=False)
-        ]
-        made = _arrays(n.run(graph, [*inner[1 : 1 + len(carried)], *rows], scope, outer))
-        written = [
-            with_row(scope, table, last if back else index, row)
-            for table, row, back in zip(
-                inner[1 + len(carried) :], made[len(carried) :], out_backwards, strict=True
-            )
-        ]
-        return [scope.add(index, 1), *made[: len(carried)], *written]
-
-    state = [constant(np.zeros((1,), np.int32)), *carried, *tables]
-    found = control_flow.while_loop(
-        s, state, [*columns, *names.values()], test, body, {0: (0, length - 1)}
-    )
+    captured = list(names.values())
+    found = control_flow.scan(n.scope, length, carried, taken, made, captured, turn)
     scanned = [
-        layout.moved(s, table, 0, place(int(axis), table.rank))
-        for table, axis in zip(found[1 + len(carried) :], out_axes, strict=True)
+        layout.moved(n.scope, table, 0, place(int(axis), table.rank))
+        for table, axis in zip(found[len(carried) :], out_axes, strict=True)
     ]
-    return [*found[1 : 1 + len(carried)], *scanned]
+    return [*found[: len(carried)], *scanned]
 
 
 # -- sequences -----------------------------------------------------------------------------------
@@ -292,10 +245,6 @@ def _items(n: Node, index: int = 0) -> tuple[Item, ...]:
     if not isinstance(item, Items):
         raise NotLowered("it takes a sequence whose length is not known")
     return item.held
-
-
-def _sequence_at(n: Node) -> Item:
-    return _items(n)[n.number(1)]
 
 
 def _sequence_insert(n: Node) -> Items:
@@ -361,15 +310,7 @@ def _sequence_map(n: Node) -> list[Items]:
     return [Items(tuple(row)) for row in rows]
 
 
-def _length(n: Node) -> Array:
-    return constant(np.array(len(_items(n)), np.int64))
-
-
 # -- optional values -----------------------------------------------------------------------------
-
-
-def _optional(n: Node) -> Maybe:
-    return Maybe(n.given[0] if n.given else None)
 
 
 def _has_element(n: Node) -> Array:
@@ -390,16 +331,16 @@ RULES: Final[dict[str, Rule]] = {
     "ConcatFromSequence": _concat_from_sequence,
     "If": _if,
     "Loop": _loop,
-    "Optional": _optional,
+    "Optional": lambda n: Maybe(n.given[0] if n.given else None),
     "OptionalGetElement": _get_element,
     "OptionalHasElement": _has_element,
     "Scan": _scan,
-    "SequenceAt": _sequence_at,
+    "SequenceAt": lambda n: _items(n)[n.number(1)],
     "SequenceConstruct": lambda n: Items(tuple(n.arrays)),
     "SequenceEmpty": lambda n: Items(()),
     "SequenceErase": _sequence_erase,
     "SequenceInsert": _sequence_insert,
-    "SequenceLength": _length,
+    "SequenceLength": lambda n: constant(np.array(len(_items(n)), np.int64)),
     "SequenceMap": _sequence_map,
     "SplitToSequence": _split_to_sequence,
 }

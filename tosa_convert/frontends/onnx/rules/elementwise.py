@@ -7,18 +7,16 @@ from functools import reduce
 from types import SimpleNamespace
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from tosa_convert.frontends.lowering import activations, arithmetic, functions, layout
 from tosa_convert.frontends.lowering.conversion import converted
-from tosa_convert.frontends.lowering.scope import (
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import (
     BOOL,
     INT32,
-    Array,
-    NotLowered,
-    Scope,
     carrier,
-    constant,
     is_float,
     is_small,
     is_unsigned,
@@ -27,7 +25,11 @@ from tosa_convert.frontends.onnx.node import Node, Rule, plain
 
 #: Exponents of integers up to this one are products: 2**31 does not fit INT32.
 _MOST_FACTORS: Final = 31
-_INT64: Final = np.dtype(np.int64)
+#: Operators of TOSA, and functions of the lowering that compute in FP32, by their names in ONNX.
+_OPERATORS: Final = (
+    *("Ceil", "Cos", "Erf", "Exp", "Floor", "Log", "Reciprocal", "Sigmoid", "Sin", "Tanh"),
+)
+_FUNCTIONS: Final = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh")
 
 
 def ranked(s: Scope, *arrays: Array) -> list[Array]:
@@ -46,12 +48,8 @@ def with_old_axis(n: Node) -> list[Array]:
     return ranked(n.scope, a, b)
 
 
-def _binary(function: Callable[[Scope, Array, Array], Array]) -> Rule:
-    return lambda n: function(n.scope, *with_old_axis(n))
-
-
-def _unary(function: Callable[..., Array], *attributes: str) -> Rule:
-    return plain(function, *attributes)
+def _binary(function: Callable[..., Array], **named: Any) -> Rule:
+    return lambda n: function(n.scope, *with_old_axis(n), **named)
 
 
 def _operator(name: str) -> Rule:
@@ -71,10 +69,6 @@ def added(s: Scope, a: Array, b: Array) -> Array:
     return _plain(s, "add", a, b)
 
 
-def subtracted(s: Scope, a: Array, b: Array) -> Array:
-    return _plain(s, "sub", a, b)
-
-
 def _plain(s: Scope, name: str, a: Array, b: Array) -> Array:
     if a.dtype == INT32 or is_float(a.dtype):
         return s.elementwise(name, a, b)
@@ -90,9 +84,7 @@ def divided(s: Scope, a: Array, b: Array) -> Array:
         return arithmetic.mul(s, a, b)
     if is_float(a.dtype) or (is_unsigned(a.dtype) and not is_small(a.dtype)):
         return arithmetic.div(s, a, b)
-    if is_small(a.dtype):
-        return s.narrowed(s.elementwise("intdiv", s.widened(a), s.widened(b)), a.dtype)
-    return s.elementwise("intdiv", a, b)
+    return arithmetic.by_int32(lambda s, x, y: s.elementwise("intdiv", x, y))(s, a, b)
 
 
 def _modulo(n: Node) -> Array:
@@ -107,16 +99,13 @@ def _modulo(n: Node) -> Array:
         if n.get("fmod", 0) and a.dtype.itemsize == 8 and not s.narrows:
             raise NotLowered("onnxruntime rounds uint64 to FP64 for fmod=1", "use fmod=0")
         return arithmetic.rem(s, a, b)
-    x, y = (s.widened(item) if is_small(a.dtype) else item for item in (a, b))
-    rest = s.sub(x, s.mul(s.elementwise("intdiv", x, y), y))
-    if not n.get("fmod", 0) and not is_unsigned(a.dtype):
-        if y.data is not None and (y.data > 0).all():
-            rest = s.add(rest, s.select(s.greater(0, rest), y, 0))
-        else:
-            signs = s.elementwise("logical_xor", s.greater(0, rest), s.greater(0, y))
-            moved = s.both(signs, s.negation(s.equal(rest, 0)))
-            rest = s.add(rest, s.select(moved, y, 0))
-    return s.narrowed(rest, a.dtype) if is_small(a.dtype) else rest
+    moves = not n.get("fmod", 0) and not is_unsigned(a.dtype)
+
+    def remainder(s: Scope, x: Array, y: Array) -> Array:
+        rest = s.sub(x, s.mul(s.elementwise("intdiv", x, y), y))
+        return arithmetic.to_sign_of(s, rest, y) if moves else rest
+
+    return arithmetic.by_int32(remainder)(s, a, b)
 
 
 def _power(n: Node) -> Array:
@@ -144,22 +133,10 @@ def _power(n: Node) -> Array:
     return s.elementwise("pow", a, converted(s, b, a.dtype))
 
 
-def sqrt(s: Scope, a: Array) -> Array:
-    return functions.sqrt(s, a)
-
-
 def _round(s: Scope, a: Array) -> Array:
     if a.data is not None:
         return constant(np.round(a.data))
     return functions.round_(s, a, SimpleNamespace(name="TO_NEAREST_EVEN"))
-
-
-def _negated(s: Scope, a: Array) -> Array:
-    return arithmetic.neg(s, a)
-
-
-def _absolute(s: Scope, a: Array) -> Array:
-    return a if is_unsigned(a.dtype) else arithmetic.abs_(s, a)
 
 
 # -- comparisons ---------------------------------------------------------------------------------
@@ -169,22 +146,6 @@ def equals(s: Scope, a: Array, b: Array) -> Array:
     if a.data is not None and b.data is not None:
         return constant(np.asarray(a.data == b.data))
     return arithmetic.equals(s, *ranked(s, a, b))
-
-
-def _compared(name: str, *, is_flipped: bool = False) -> Rule:
-    return _binary(lambda s, a, b: arithmetic.compared(s, a, b, name, is_flipped))
-
-
-def _not_above(s: Scope, a: Array, b: Array) -> Array:
-    return arithmetic.compared(s, a, b, "greater_equal", True)
-
-
-def _logical(word: str) -> Rule:
-    return _binary(lambda s, a, b: s.elementwise(f"logical_{word}", a, b))
-
-
-def _bitwise(word: str) -> Rule:
-    return _binary(lambda s, a, b: arithmetic.bitwise(s, a, b, word))
 
 
 def _is_inf(n: Node) -> Array:
@@ -238,18 +199,15 @@ def _mean(n: Node) -> Array:
 
 
 def _clip(n: Node) -> Array:
-    """Bound numbers; onnxruntime bounds reals by the greatest number where a bound is left out."""
+    """Bound numbers; the upper bound counts where they are the wrong way round.
+
+    onnxruntime bounds reals by the greatest number where a bound is left out.
+    """
     s, x = n.scope, n.array(0)
-    given: list[Any] = [n.get("min"), n.get("max")]
-    if n.since >= 11:
-        given = [n.optional(1), n.optional(2)]
-    else:
-        given = [None if v is None else constant(np.asarray(v, x.dtype)) for v in given]
-    return bounded(s, x, *given)
-
-
-def bounded(s: Scope, x: Array, low: Array | None, high: Array | None) -> Array:
-    """Return numbers within bounds; the upper one counts where they are the wrong way round."""
+    low, high = n.optional(1), n.optional(2)
+    if n.since < 11:
+        given = (n.get("min"), n.get("max"))
+        low, high = (None if v is None else constant(np.asarray(v, x.dtype)) for v in given)
     if low is None and high is None:
         return x
     if not is_float(x.dtype):
@@ -258,7 +216,7 @@ def bounded(s: Scope, x: Array, low: Array | None, high: Array | None) -> Array:
             if bound is not None:
                 made = arithmetic.extremum(s, name, *ranked(s, made, bound))
         return made
-    most = np.asarray(float(_most(x.dtype)))
+    most = np.asarray(float(ml_dtypes.finfo(x.dtype).max))  # type: ignore[no-untyped-call]
     low = constant((-most).astype(x.dtype)) if low is None else low
     high = constant(most.astype(x.dtype)) if high is None else high
     ends = low.number(), high.number()
@@ -266,12 +224,6 @@ def bounded(s: Scope, x: Array, low: Array | None, high: Array | None) -> Array:
         return arithmetic.clip(s, x, min(float(ends[0]), float(ends[1])), float(ends[1]))
     made = s.maximum(*ranked(s, x, low))
     return s.minimum(*ranked(s, made, high))
-
-
-def _most(dtype: Any) -> float:
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
 
 
 def _relu(s: Scope, x: Array) -> Array:
@@ -294,14 +246,10 @@ def _shift(n: Node) -> Array:
 # -- activations ---------------------------------------------------------------------------------
 
 
-def _leaky(s: Scope, x: Array, alpha: float) -> Array:
-    return activations.leaky_relu(s, x, alpha)
-
-
 def _prelu(n: Node) -> Array:
     s, (x, slope) = n.scope, n.arrays
     if n.since < 7 and slope.rank == 1:
-        slope = layout.reshape(s, slope, (-1 if False else slope.size, *(1,) * (x.rank - 2)))
+        slope = layout.reshape(s, slope, (slope.size, *(1,) * (x.rank - 2)))
     x, slope = ranked(s, x, slope)
     if is_float(x.dtype):
         return activations.leaky_relu(s, x, slope)
@@ -323,81 +271,57 @@ def _shrink(s: Scope, x: Array, lambd: float, bias: float) -> Array:
     return converted(s, activations.shrink(s, wide, lambd, bias), x.dtype)
 
 
-def _swish(s: Scope, x: Array, alpha: float) -> Array:
-    return activations.swish(s, x, alpha)
-
-
-def _fp32(function: Callable[..., Array]) -> Rule:
-    """Return the rule of a function that is computed in FP32."""
-    return plain(functions.in_fp32(function))
-
-
 RULES: Final[dict[str, Rule]] = {
-    "Abs": _unary(_absolute),
-    "Acos": _fp32(functions.acos),
-    "Acosh": _fp32(functions.acosh),
+    **{name: _operator(name.lower()) for name in _OPERATORS},
+    **{name: plain(functions.in_fp32(getattr(functions, name.lower()))) for name in _FUNCTIONS},
+    "And": _binary(Scope.both),
+    "Or": _binary(Scope.either),
+    "Xor": _binary(lambda s, a, b: s.elementwise("logical_xor", a, b)),
+    **{
+        f"Bitwise{word}": _binary(arithmetic.bitwise, word=word.lower())
+        for word in ("And", "Or", "Xor")
+    },
+    "Abs": plain(arithmetic.abs_),
     "Add": _binary(added),
-    "And": _logical("and"),
-    "Asin": _fp32(functions.asin),
-    "Asinh": _fp32(functions.asinh),
-    "Atan": _fp32(functions.atan),
-    "Atanh": _fp32(functions.atanh),
     "BitShift": _shift,
-    "BitwiseAnd": _bitwise("and"),
-    "BitwiseNot": _unary(arithmetic.not_),
-    "BitwiseOr": _bitwise("or"),
-    "BitwiseXor": _bitwise("xor"),
-    "Ceil": _operator("ceil"),
-    "Celu": _unary(activations.celu, "alpha"),
+    "BitwiseNot": plain(arithmetic.not_),
+    "Celu": plain(activations.celu, "alpha"),
     "Clip": _clip,
-    "Cos": _operator("cos"),
-    "Cosh": _fp32(functions.cosh),
     "Div": _binary(divided),
-    "Elu": _unary(activations.elu, "alpha"),
+    "Elu": plain(activations.elu, "alpha"),
     "Equal": _binary(equals),
-    "Erf": _operator("erf"),
-    "Exp": _operator("exp"),
-    "Floor": _operator("floor"),
-    "Gelu": _unary(_gelu, "approximate"),
-    "Greater": _compared("greater"),
-    "GreaterOrEqual": _compared("greater_equal"),
-    "HardSigmoid": _unary(activations.hard_sigmoid, "alpha", "beta"),
-    "HardSwish": _unary(activations.hard_swish),
+    "Gelu": plain(_gelu, "approximate"),
+    "Greater": _binary(arithmetic.compared, name="greater"),
+    "GreaterOrEqual": _binary(arithmetic.compared, name="greater_equal"),
+    "HardSigmoid": plain(activations.hard_sigmoid, "alpha", "beta"),
+    "HardSwish": plain(activations.hard_swish),
     "IsInf": _is_inf,
-    "IsNaN": _unary(_is_nan),
-    "LeakyRelu": _unary(_leaky, "alpha"),
-    "Less": _compared("greater", is_flipped=True),
-    "LessOrEqual": _binary(_not_above),
-    "Log": _operator("log"),
+    "IsNaN": plain(_is_nan),
+    "LeakyRelu": plain(activations.leaky_relu, "alpha"),
+    "Less": _binary(arithmetic.compared, name="greater", is_flipped=True),
+    "LessOrEqual": _binary(arithmetic.compared, name="greater_equal", is_flipped=True),
     "Max": _extreme_of_all("maximum"),
     "Mean": _mean,
     "Min": _extreme_of_all("minimum"),
-    "Mish": _fp32(activations.mish),
+    "Mish": plain(functions.in_fp32(activations.mish)),
     "Mod": _modulo,
     "Mul": _binary(arithmetic.mul),
-    "Neg": _unary(_negated),
-    "Not": _unary(arithmetic.not_),
-    "Or": _logical("or"),
+    "Neg": plain(arithmetic.neg),
+    "Not": plain(arithmetic.not_),
     "PRelu": _prelu,
     "Pow": _power,
-    "Reciprocal": _operator("reciprocal"),
-    "Relu": _unary(_relu),
-    "Round": _unary(_round),
-    "Selu": _unary(activations.selu, "alpha", "gamma"),
-    "Shrink": _unary(_shrink, "lambd", "bias"),
-    "Sigmoid": _operator("sigmoid"),
-    "Sign": _unary(arithmetic.sign),
-    "Sin": _operator("sin"),
-    "Sinh": _fp32(functions.sinh),
-    "Softplus": _unary(activations.softplus),
-    "Softsign": _unary(activations.softsign),
-    "Sqrt": _unary(sqrt),
-    "Sub": _binary(subtracted),
+    "Relu": plain(_relu),
+    "Round": plain(_round),
+    "Selu": plain(activations.elu, "alpha", "gamma"),
+    "Shrink": plain(_shrink, "lambd", "bias"),
+    "Sign": plain(arithmetic.sign),
+    "Softplus": plain(activations.softplus),
+    "Softsign": plain(activations.softsign),
+    "Sqrt": plain(functions.sqrt),
+    "Sub": _binary(lambda s, a, b: _plain(s, "sub", a, b)),
     "Sum": _sum,
-    "Swish": _unary(_swish, "alpha"),
-    "Tan": _unary(functions.tan),
-    "Tanh": _operator("tanh"),
-    "ThresholdedRelu": _unary(activations.thresholded_relu, "alpha"),
+    "Swish": plain(activations.swish, "alpha"),
+    "Tan": plain(functions.tan),
+    "ThresholdedRelu": plain(activations.thresholded_relu, "alpha"),
     "Where": _where,
-    "Xor": _logical("xor"),
 }

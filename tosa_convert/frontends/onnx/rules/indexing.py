@@ -13,39 +13,18 @@ from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.indexing import (
     as_rows,
     combined_rows,
+    from_front,
     from_rows,
     index32,
     offsets,
     rows_at,
     write_rows,
 )
-from tosa_convert.frontends.lowering.scope import (
-    INT32,
-    Array,
-    NotLowered,
-    Scope,
-    carrier,
-    constant,
-    is_float,
-    whole_data,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
+from tosa_convert.frontends.lowering.types import INT32, INT64, carrier, is_float
 from tosa_convert.frontends.onnx.node import Node, Rule, place
 
-_INT64: Final = np.dtype(np.int64)
 _WORDS: Final = ("add", "mul", "max", "min")
-
-
-def positive(s: Scope, index: Array, size: int) -> Array:
-    """Return indices as INT32 that are counted from the first element."""
-    if index.data is not None:
-        data = index.data.astype(np.int64)
-        return Array(INT32, index.shape, np.where(data < 0, data + size, data).astype(np.int32))
-    # Those that count from the end are negative, and all are within the array.
-    made = s.cast(index, INT32) if index.dtype == _INT64 else index32(s, index)
-    made.limits = index.limits
-    if made.limits is not None and made.limits[0] >= 0:
-        return made
-    return s.select(s.greater(0, made), s.add(made, size), made)
 
 
 def taken(s: Scope, a: Array, axis: int, places: Any) -> Array:
@@ -96,13 +75,13 @@ def _gather(n: Node) -> Array:
             return constant(data.take(known, axis) if made is None else np.asarray(made))
         made_of = taken(s, a, axis, known)
         return layout.reshape(s, made_of, (*a.shape[:axis], *index.shape, *a.shape[axis + 1 :]))
-    return gathered(s, a, positive(s, index, size), axis)
+    return gathered(s, a, from_front(s, index, size), axis)
 
 
 def _flat_places(s: Scope, index: Array, shape: Sequence[int], axis: int) -> Array:
     """Return the places in a flat array of a shape, of indices along one axis, of its rank."""
     strides = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
-    made = positive(s, index, shape[axis])
+    made = from_front(s, index, shape[axis])
     made = s.mul(made, strides[axis]) if strides[axis] != 1 else made
     others = np.zeros((1,) * len(shape), np.int32)
     for k, stride in enumerate(strides):
@@ -126,7 +105,7 @@ def _gather_elements(n: Node) -> Array:
     if axis == a.rank - 1 and not same:
         held = layout.reshape(s, rows, (math.prod(a.shape[:-1]), a.shape[-1], 1))
         flat = layout.reshape(
-            s, positive(s, index, a.shape[axis]), (held.shape[0], index.shape[-1])
+            s, from_front(s, index, a.shape[axis]), (held.shape[0], index.shape[-1])
         )
         made = s.apply("gather", [held, flat], rows.dtype)
     else:
@@ -142,7 +121,7 @@ def _nd_places(s: Scope, index: Array, sizes: Sequence[int], batch: int = 0) -> 
     flat = layout.reshape(s, index, (count, index.size // (count * width), width))
     made: Array | None = None
     for k in range(width):
-        part = positive(s, layout.part(s, flat, 2, k, k + 1), sizes[k])
+        part = from_front(s, layout.part(s, flat, 2, k, k + 1), sizes[k])
         stride = math.prod(sizes[k + 1 : width])
         part = s.mul(part, stride) if stride != 1 else part
         made = part if made is None else s.add(made, part)
@@ -273,7 +252,7 @@ def _extreme_place(word: str) -> Rule:
             shape = [1 if k == axis else size for k, size in enumerate(a.shape)]
             found = layout.reshape(s, found, shape)
         found.limits = (0, a.shape[axis] - 1)
-        made = converted(s, found, _INT64)
+        made = converted(s, found, INT64)
         made.limits = found.limits
         return made
 
@@ -285,7 +264,7 @@ def _top_k(n: Node) -> list[Array]:
     axis = n.axis(a.rank, -1)
     count = int(n.get("k")) if n.since < 10 else n.number(1)
     values, index = sorting.top_k(s, a, axis, count, bool(n.get("largest", 1)))
-    return [values, converted(s, index, _INT64)]
+    return [values, converted(s, index, INT64)]
 
 
 def _compress(n: Node) -> Array:
@@ -313,17 +292,9 @@ def _hardmax(n: Node) -> Array:
     return layout.reshape(s, made, a.shape)
 
 
-def _feature_extractor(n: Node) -> Array:
-    s, a = n.scope, n.array(0)
-    index = layout.reshape(s, n.array(1), (n.array(1).size,))
-    made = gathered(s, a, positive(s, index, a.shape[-1]), a.rank - 1)
-    return layout.reshape(s, made, (*(a.shape[:-1] or (1,)), index.size))
-
-
 RULES: Final[dict[str, Rule]] = {
     "ArgMax": _extreme_place("max"),
     "ArgMin": _extreme_place("min"),
-    "ArrayFeatureExtractor": _feature_extractor,
     "Compress": _compress,
     "Gather": _gather,
     "GatherElements": _gather_elements,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -10,13 +11,8 @@ from onnx import helper
 
 from tosa_convert.frontends.lowering import activations, layout, normalization
 from tosa_convert.frontends.lowering.arithmetic import clamp
-from tosa_convert.frontends.lowering.scope import (
-    FLOAT32,
-    Array,
-    NotLowered,
-    Scope,
-    constant,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
+from tosa_convert.frontends.lowering.types import FLOAT32
 from tosa_convert.frontends.onnx.node import Item, Node, Rule
 from tosa_convert.frontends.onnx.rules import quantized
 from tosa_convert.frontends.onnx.rules.elementwise import added, ranked
@@ -60,13 +56,9 @@ def _activated(n: Node, x: Array, parameters: Sequence[float]) -> Array:
     return _onnx(n, kind, x, **dict(zip(_FUSED[kind], parameters, strict=False)))
 
 
-def _without(n: Node, *names: str) -> dict[str, Any]:
-    return {name: value for name, value in n.attributes.items() if name not in names}
-
-
 def _fused_conv(n: Node) -> Array:
     """Convolve, add the fourth operand, and activate."""
-    given = _without(n, "activation", "activation_params")
+    given = {name: n.attributes[name] for name in n.attributes if name[:10] != "activation"}
     x = _onnx(n, "Conv", *n.given[:3], **given)
     if n.has(3):
         x = _sum(n, x, n.array(3))
@@ -75,9 +67,11 @@ def _fused_conv(n: Node) -> Array:
 
 def _fused_gemm(n: Node) -> Array:
     """Multiply, and activate."""
-    own = ("activation", "activation_alpha", "activation_beta", "activation_gamma")
-    x = _onnx(n, "Gemm", *n.given, **_without(n, *own))
-    return _activated(n, x, [n.get(name) for name in own[1:] if name in n.attributes])
+    given = {name: n.attributes[name] for name in n.attributes if name[:10] != "activation"}
+    numbers = (n.get(f"activation_{name}") for name in ("alpha", "beta", "gamma"))
+    return _activated(
+        n, _onnx(n, "Gemm", *n.given, **given), [one for one in numbers if one is not None]
+    )
 
 
 def _fused_matmul(n: Node) -> Array:
@@ -100,18 +94,6 @@ def _fused_matmul(n: Node) -> Array:
 def _biased(n: Node) -> Array:
     """Return the first operand, with the second added if there is one."""
     return _sum(n, n.array(0), n.array(1)) if n.has(1) else n.array(0)
-
-
-def _gelu(n: Node) -> Array:
-    return activations.gelu(n.scope, _biased(n))
-
-
-def _fast_gelu(n: Node) -> Array:
-    return activations.gelu_tanh(n.scope, _biased(n))
-
-
-def _quick_gelu(n: Node) -> Array:
-    return activations.swish(n.scope, n.array(0), n.get("alpha", 1.702))
 
 
 def _simplified_layer_normalization(n: Node) -> Array:
@@ -212,36 +194,27 @@ def _qlinear_reduce_mean(n: Node) -> Array:
 def _qgemm(n: Node) -> Array:
     """Multiply bytes to sums of INT32; the bias has the scale of the product."""
     s, a, b = n.scope, quantized.operand(n, 0), quantized.operand(n, 3)
-    given = [a.x, b.x]
-    for index, name in enumerate(("transA", "transB")):
-        if n.get(name, 0):
-            given[index] = layout.transpose(s, given[index], (1, 0))
-    sums = quantized.multiplied(
-        n,
-        quantized.Quantised(given[0], a.scale, a.zero),
-        quantized.Quantised(given[1], b.scale, b.zero),
+    left, right = (
+        replace(one, x=layout.transpose(s, one.x, (1, 0))) if n.get(name, 0) else one
+        for one, name in ((a, "transA"), (b, "transB"))
     )
+    sums = quantized.multiplied(n, left, right)
     if n.has(6):
         sums = _sum(n, sums, n.array(6))
     alpha = constant(np.array([n.get("alpha", 1.0)], np.float32))
     if n.has(7):
         return quantized.scaled_sums(n, sums, (a.scale, b.scale, alpha), 7, 1)
-    return s.mul(s.cast(sums, FLOAT32), _row(s, (a.scale, b.scale, alpha)))
-
-
-def _row(s: Scope, scales: Sequence[Array]) -> Array:
-    factor = quantized.factor_of(s, scales)
-    return layout.reshape(s, factor, (1, factor.size))
+    factor = quantized.factor_of(s, (a.scale, b.scale, alpha))
+    return s.mul(s.cast(sums, FLOAT32), layout.reshape(s, factor, (1, factor.size)))
 
 
 RULES: Final[dict[str, Rule]] = {
-    "BiasGelu": _gelu,
+    **dict.fromkeys(("BiasGelu", "Gelu"), lambda n: activations.gelu(n.scope, _biased(n))),
     "DequantizeLinear": quantized.RULES["DequantizeLinear"],
-    "FastGelu": _fast_gelu,
+    "FastGelu": lambda n: activations.gelu_tanh(n.scope, _biased(n)),
     "FusedConv": _fused_conv,
     "FusedGemm": _fused_gemm,
     "FusedMatMul": _fused_matmul,
-    "Gelu": _gelu,
     "MatMulNBits": _matmul_n_bits,
     "QGemm": _qgemm,
     "QLinearAdd": _qlinear_binary,
@@ -257,7 +230,7 @@ RULES: Final[dict[str, Rule]] = {
     "QLinearSigmoid": _in_real_numbers("Sigmoid"),
     "QLinearSoftmax": _in_real_numbers("Softmax", "axis"),
     "QuantizeLinear": quantized.RULES["QuantizeLinear"],
-    "QuickGelu": _quick_gelu,
+    "QuickGelu": lambda n: activations.swish(n.scope, n.array(0), n.get("alpha", 1.702)),
     "SkipLayerNormalization": _skip_layer_normalization,
     "SkipSimplifiedLayerNormalization": _skip_layer_normalization,
 }

@@ -7,18 +7,75 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+from onnx import helper
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.scope import (
-    Array,
-    NotLowered,
-    Scope,
-    carrier,
-    constant,
-    whole_data,
-)
-from tosa_convert.frontends.onnx.node import Node, Rule, place
+from tosa_convert.frontends.lowering.resize import PADS, padded
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
+from tosa_convert.frontends.lowering.types import carrier
+from tosa_convert.frontends.onnx.header import RANDOM
+from tosa_convert.frontends.onnx.node import Item, Node, Rule, place, refused
 from tosa_convert.frontends.onnx.rules.indexing import taken
+
+
+def _constant(n: Node) -> Array:
+    """Return the value of a Constant, which has one of several attributes."""
+    ((name, value),) = n.attributes.items()
+    if name == "value":
+        return n.walk.constant(value)
+    kinds: dict[str, Any] = {"value_float": np.float32, "value_floats": np.float32}
+    kinds |= {"value_int": np.int64, "value_ints": np.int64}
+    if name in kinds:
+        return constant(np.asarray(value, kinds[name]))
+    if name == "sparse_value":
+        raise NotLowered("it is a sparse tensor", "store it as a dense one")
+    return constant(np.asarray(value, object))
+
+
+def _shape(n: Node) -> Array:
+    shape = n.array(0).shape
+    return constant(np.array(shape[n.get("start", 0) : n.get("end", len(shape))], np.int64))
+
+
+def _constant_of_shape(n: Node) -> Array:
+    value = n.get("value")
+    number = np.zeros(1, np.float32) if value is None else n.walk.constant(value).data
+    assert number is not None
+    shape = tuple(n.ints(0))
+    stored = shape if 0 in shape else (1,) * len(shape)
+    return Array(
+        number.dtype,
+        shape,
+        np.broadcast_to(number.reshape(-1)[:1], (1,))
+        .reshape(-1)[: int(np.prod(stored))]
+        .reshape(stored),
+    )
+
+
+def _identity(n: Node) -> Item | list[Item]:
+    item = n.given[0]
+    return [] if item is None else item
+
+
+def _reshape(n: Node) -> Array:
+    a = n.array(0)
+    sizes = list(n.get("shape")) if n.since < 5 else n.ints(1)
+    if not n.get("allowzero", 0):
+        sizes = [a.shape[k] if size == 0 else size for k, size in enumerate(sizes)]
+    if -1 in sizes:
+        others = int(np.prod([size for size in sizes if size != -1]))
+        sizes[sizes.index(-1)] = a.size // max(others, 1)
+    return layout.reshape(n.scope, a, sizes)
+
+
+def _transpose(n: Node) -> Array:
+    a = n.array(0)
+    return layout.transpose(n.scope, a, n.get("perm") or range(a.rank)[::-1])
+
+
+def dtype_of(number: int) -> np.dtype[Any]:
+    """Return the element type of ONNX's number of it."""
+    return np.dtype(helper.tensor_dtype_to_np_dtype(number))
 
 
 def empty(dtype: Any, shape: Sequence[int]) -> Array:
@@ -56,7 +113,6 @@ def _unsqueeze(n: Node) -> Array:
 
 def _flatten(n: Node) -> Array:
     a, axis = n.array(0), int(n.get("axis", 1))
-    axis = axis + n.array(0).rank if axis < 0 else axis
     sizes = math.prod(a.shape[:axis]), math.prod(a.shape[axis:])
     return layout.reshape(n.scope, a, sizes)
 
@@ -76,19 +132,7 @@ def _tile(n: Node) -> Array:
         repeats = n.ints(1)
     if 0 in repeats:
         return empty(a.dtype, [size * count for size, count in zip(a.shape, repeats, strict=True)])
-    if all(count == 1 for count in repeats):
-        return a
-    if a.data is not None:
-        return Array(a.dtype, *_tiled(a, repeats))
-    if all(count == 1 or size == 1 for size, count in zip(a.shape, repeats, strict=True)):
-        shape = [size * count for size, count in zip(a.shape, repeats, strict=True)]
-        return layout.broadcast_to(s, a, shape)
     return layout.tile(s, a, repeats)
-
-
-def _tiled(a: Array, repeats: Sequence[int]) -> tuple[tuple[int, ...], Any]:
-    made = np.tile(whole_data(a), repeats)
-    return tuple(made.shape), made
 
 
 # -- parts ---------------------------------------------------------------------------------------
@@ -157,12 +201,6 @@ def _split(n: Node) -> list[Array]:
     return made
 
 
-def _concat(n: Node) -> Array:
-    arrays = n.arrays
-    axis = n.axis(arrays[0].rank, 1)
-    return layout.concatenate(n.scope, arrays, axis)
-
-
 # -- pads ----------------------------------------------------------------------------------------
 
 
@@ -182,34 +220,14 @@ def _pad(n: Node) -> Array:
         held = s.viewed(a, carrier(a.dtype))
         filled = s.viewed(layout.reshape(s, value, ()), carrier(a.dtype))
         return s.viewed(layout.pad(s, held, low, high, filled), a.dtype)
-    return padded_by_its_own(s, a, low, high, mode)
-
-
-def padded_by_its_own(
-    s: Scope, a: Array, low: Sequence[int], high: Sequence[int], mode: str
-) -> Array:
-    """Pad by elements of the array itself: "reflect", "edge" or "wrap"; negative pads come first."""
+    if mode not in PADS:
+        raise NotLowered(f"the mode {mode} of Pad is not known")
+    # Negative pads come first.
     starts = [max(0, -n) for n in low]
     stops = [size - max(0, -n) for size, n in zip(a.shape, high, strict=True)]
     a = part_of(s, a, starts, stops)
-    low, high = ([max(0, n) for n in side] for side in (low, high))
-    for axis, (before, after) in enumerate(zip(low, high, strict=True)):
-        if not before and not after:
-            continue
-        size = a.shape[axis]
-        places = np.arange(-before, size + after)
-        if mode == "edge":
-            places = places.clip(0, size - 1)
-        elif mode == "wrap":
-            places = places % size
-        elif mode == "reflect":
-            period = max(2 * (size - 1), 1)
-            places = places % period
-            places = np.where(places >= size, period - places, places)
-        else:
-            raise NotLowered(f"the mode {mode} of Pad is not known")
-        a = taken(s, a, axis, places)
-    return a
+    more = {axis: (max(0, low[axis]), max(0, high[axis])) for axis in range(a.rank)}
+    return padded(s, a, more, mode)
 
 
 # -- blocks --------------------------------------------------------------------------------------
@@ -242,23 +260,21 @@ def _reverse_sequence(n: Node) -> Array:
     s, a = n.scope, n.array(0)
     lengths = np.array(n.ints(1))
     batch, time = int(n.get("batch_axis", 1)), int(n.get("time_axis", 0))
-    moved = layout.transpose(
-        s, a, [batch, time, *(k for k in range(a.rank) if k not in (batch, time))]
-    )
+    order = [batch, time, *(k for k in range(a.rank) if k not in (batch, time))]
+    moved = layout.transpose(s, a, order)
     rows = []
     steps = np.arange(a.shape[time])
     for index, length in enumerate(lengths):
         places = np.where(steps < length, length - 1 - steps, steps)
         row = layout.part(s, moved, 0, index, index + 1)
         rows.append(taken(s, row, 1, places))
-    order = [batch, time, *(k for k in range(a.rank) if k not in (batch, time))]
     return layout.transpose(s, layout.concatenate(s, rows, 0), np.argsort(order).tolist())
 
 
 def _trilu(n: Node) -> Array:
     """Keep one side of a diagonal, by a constant mask."""
     s, a = n.scope, n.array(0)
-    offset = n.number(1) if n.has(1) else 0
+    offset = n.number(1)
     mask = np.ones(a.shape[-2:], np.bool_)
     mask = np.triu(mask, offset) if n.get("upper", 1) else np.tril(mask, offset)
     mask = mask.reshape((1,) * (a.rank - 2) + mask.shape)
@@ -310,13 +326,16 @@ def _dropout(n: Node) -> list[Array]:
     return [a, Array(np.dtype(kind), a.shape, np.ones((1,) * a.rank, kind))]
 
 
-def _random(n: Node) -> Array:
-    raise NotLowered("it draws random numbers")
-
-
 RULES: Final[dict[str, Rule]] = {
+    "Constant": _constant,
+    "ConstantOfShape": _constant_of_shape,
+    "Identity": _identity,
+    "Reshape": _reshape,
+    "Shape": _shape,
+    "Size": lambda n: constant(np.array(n.array(0).size, np.int64)),
+    "Transpose": _transpose,
     "CenterCropPad": _center_crop_pad,
-    "Concat": _concat,
+    "Concat": lambda n: layout.concatenate(n.scope, n.arrays, n.axis(n.array(0).rank, 1)),
     "DepthToSpace": _depth_to_space,
     "Dropout": _dropout,
     "Expand": _expand,
@@ -332,20 +351,7 @@ RULES: Final[dict[str, Rule]] = {
     "Tile": _tile,
     "Trilu": _trilu,
     "Unsqueeze": _unsqueeze,
-    **dict.fromkeys(
-        (
-            *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"),
-            "RandomUniformLike",
-        ),
-        _random,
-    ),
+    **dict.fromkeys(RANDOM, refused("it draws random numbers")),
 }
 #: Constants are moved as views by these.
-OWN: Final = frozenset(
-    (
-        *("CenterCropPad", "Concat", "DepthToSpace", "Dropout", "Expand", "EyeLike", "Flatten"),
-        *("Range", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Trilu", "Unsqueeze"),
-        *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"),
-        "RandomUniformLike",
-    )
-)
+OWN: Final = frozenset(RULES) - {"Pad", "ReverseSequence"}

@@ -9,7 +9,8 @@ from tosa_convert.frontends.lowering.arithmetic import divided
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.functions import power, sqrt
 from tosa_convert.frontends.lowering.indexing import index32
-from tosa_convert.frontends.lowering.scope import INT32, Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import INT32
 from tosa_convert.frontends.onnx.node import Node, Rule
 
 

@@ -1,14 +1,14 @@
-"""Products of matrices and convolutions."""
+"""Products of matrices, convolutions and Fourier transforms."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import layout, matrices, spectral
 from tosa_convert.frontends.lowering.arithmetic import mul
 from tosa_convert.frontends.lowering.products import (
     Window,
@@ -19,19 +19,10 @@ from tosa_convert.frontends.lowering.products import (
     product,
 )
 from tosa_convert.frontends.lowering.reductions import summed
-from tosa_convert.frontends.lowering.scope import (
-    Array,
-    NotLowered,
-    Scope,
-    constant,
-    is_float,
-    whole_data,
-)
-from tosa_convert.frontends.onnx.node import Node, Rule
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
+from tosa_convert.frontends.lowering.types import is_float
+from tosa_convert.frontends.onnx.node import Node, Rule, place, plain
 from tosa_convert.frontends.onnx.rules.elementwise import added, ranked
-
-#: The most rows of a matrix whose determinant is expanded.
-_MOST_ROWS: Final = 3
 
 
 def matmul(s: Scope, a: Array, b: Array, dtype: Any = None, zeros: Zeros = (0, 0)) -> Array:
@@ -93,22 +84,27 @@ def _scaled(s: Scope, a: Array, by: float) -> Array:
 # -- convolutions --------------------------------------------------------------------------------
 
 
-def spatial_padding(
-    attributes: Mapping[str, Any],
-    sizes: Sequence[int],
-    kernel: Sequence[int],
+def spatial_attributes(
+    n: Node, kernel: Sequence[int]
 ) -> tuple[list[int], list[int], list[int], list[tuple[int, int]]]:
     """Return kernel spans, strides, dilations and the padding of a window over spatial dimensions."""
-    count = len(sizes)
-    strides = list(attributes.get("strides") or [1] * count)
-    dilations = list(attributes.get("dilations") or [1] * count)
+    count = len(kernel)
+    strides, dilations = (list(n.get(name) or [1] * count) for name in ("strides", "dilations"))
     spans = [(size - 1) * gap + 1 for size, gap in zip(kernel, dilations, strict=True)]
-    pads = list(attributes.get("pads") or [0] * 2 * count)
-    automatic = attributes.get("auto_pad", "NOTSET")
+    pads = list(n.get("pads") or [0] * 2 * count)
     padding = list(zip(pads[:count], pads[count:], strict=True))
-    if automatic == "VALID":
+    if n.get("auto_pad", "NOTSET") == "VALID":
         padding = [(0, 0)] * count
-    elif automatic.startswith("SAME"):
+    return spans, strides, dilations, padding
+
+
+def spatial_padding(
+    n: Node, sizes: Sequence[int], kernel: Sequence[int]
+) -> tuple[list[int], list[int], list[int], list[tuple[int, int]]]:
+    """Return what `spatial_attributes` does, with the padding that `auto_pad` asks for."""
+    spans, strides, dilations, padding = spatial_attributes(n, kernel)
+    automatic = n.get("auto_pad", "NOTSET")
+    if automatic.startswith("SAME"):
         padding = []
         for size, span, step in zip(sizes, spans, strides, strict=True):
             total = max((-(-size // step) - 1) * step + span - size, 0)
@@ -120,16 +116,11 @@ def spatial_padding(
 
 
 def convolved(
-    n: Node,
-    a: Array,
-    weight: Array,
-    bias: Array | None,
-    dtype: Any,
-    zeros: Zeros = (0, 0),
+    n: Node, a: Array, weight: Array, bias: Array | None, dtype: Any, zeros: Zeros = (0, 0)
 ) -> Array:
     """Convolve by the attributes of a node. zeros: the zero points of bytes."""
     kernel = weight.shape[2:]
-    _, strides, dilations, padding = spatial_padding(n.attributes, a.shape[2:], kernel)
+    _, strides, dilations, padding = spatial_padding(n, a.shape[2:], kernel)
     window = Window(tuple(strides), tuple(padding), (1,) * len(kernel), tuple(dilations), zeros)
     spec = tuple(range(a.rank))
     groups = int(n.get("group", 1))
@@ -145,37 +136,21 @@ def _conv(n: Node) -> Array:
 
 def _conv_transpose(n: Node) -> Array:
     a, weight = n.arrays[:2]
-    strides, gaps, padding, extra = _transposed_padding(n, a.shape[2:], weight.shape[2:])
-    pairs = tuple((low, high - more) for (low, high), more in zip(padding, extra, strict=True))
-    window = Window((1,) * len(strides), pairs, tuple(strides), tuple(gaps))
-    return conv_transposed(n.scope, a, weight, window, int(n.get("group", 1)), n.optional(2))
-
-
-def _transposed_padding(
-    n: Node, sizes: Sequence[int], kernel: Sequence[int]
-) -> tuple[list[int], list[int], list[tuple[int, int]], list[int]]:
-    """Return strides, dilations, padding, and what is added after."""
-    count = len(sizes)
-    strides = list(n.get("strides") or [1] * count)
-    gaps = list(n.get("dilations") or [1] * count)
-    extra = list(n.get("output_padding") or [0] * count)
-    pads = list(n.get("pads") or [0] * 2 * count)
-    spans = [(size - 1) * gap + 1 for size, gap in zip(kernel, gaps, strict=True)]
-    automatic = n.get("auto_pad", "NOTSET")
-    wanted = n.get("output_shape")
+    sizes = a.shape[2:]
+    spans, strides, gaps, padding = spatial_attributes(n, weight.shape[2:])
+    extra = list(n.get("output_padding") or [0] * len(sizes))
+    automatic, wanted = n.get("auto_pad", "NOTSET"), n.get("output_shape")
     if wanted is None and automatic.startswith("SAME"):
         wanted = [size * step for size, step in zip(sizes, strides, strict=True)]
-    padding = list(zip(pads[:count], pads[count:], strict=True))
-    if wanted is None:
-        return strides, gaps, [(0, 0)] * count if automatic == "VALID" else padding, extra
-    padding = []
-    for k, (size, step, span) in enumerate(zip(sizes, strides, spans, strict=True)):
-        total = step * (size - 1) + extra[k] + span - wanted[-count:][k]
+    for k, target in enumerate(wanted[-len(sizes) :] if wanted else ()):
+        total = strides[k] * (sizes[k] - 1) + extra[k] + spans[k] - target
         if total < 0:
             extra[k], total = extra[k] - total, 0
         low = total // 2 if automatic == "SAME_UPPER" else total - total // 2
-        padding.append((low, total - low))
-    return strides, gaps, padding, extra
+        padding[k] = low, total - low
+    pairs = tuple((low, high - more) for (low, high), more in zip(padding, extra, strict=True))
+    window = Window((1,) * len(strides), pairs, tuple(strides), tuple(gaps))
+    return conv_transposed(n.scope, a, weight, window, int(n.get("group", 1)), n.optional(2))
 
 
 # -- sums of products ----------------------------------------------------------------------------
@@ -188,8 +163,8 @@ def _einsum(n: Node) -> Array:
     arrays = n.arrays
     letters = [_expanded(term, a.rank) for term, a in zip(terms, arrays, strict=True)]
     if arrow:
-        spread = max((item for item in letters), key=lambda item: sum(c > "z" for c in item))
-        wanted = _result_letters(result, "".join(c for c in spread if c > "z"))
+        spread = max(letters, key=lambda item: sum(c > "z" for c in item))
+        wanted = result.replace("...", "".join(c for c in spread if c > "z"))
     else:
         every = sorted("".join(letters))
         wanted = "".join(c for c in dict.fromkeys(every) if every.count(c) == 1 or c > "z")
@@ -202,10 +177,6 @@ def _expanded(term: str, rank: int) -> str:
     count = rank - len(term.replace("...", ""))
     dots = "".join(chr(ord("~") + 1 + k) for k in reversed(range(count)))
     return term.replace("...", dots)
-
-
-def _result_letters(result: str, dots: str) -> str:
-    return result.replace("...", dots)
 
 
 def contracted(s: Scope, letters: Sequence[str], arrays: Sequence[Array], wanted: str) -> Array:
@@ -269,45 +240,45 @@ def _pair(
     )
     made = dot_general(s, a, b, numbers, a.dtype)
     text = "".join(
-        [
-            *batch,
-            *(c for c in left if c not in shared),
-            *(c for c in right if c not in shared),
-        ]
+        [*batch, *(c for c in left if c not in shared), *(c for c in right if c not in shared)]
     )
     return text, made
 
 
-def _determinant(n: Node) -> Array:
-    """Expand determinants of few rows by their first row."""
-    s, a = n.scope, n.array(0)
-    size = a.shape[-1]
-    if not 0 < size <= _MOST_ROWS:
-        raise NotLowered(f"its matrices have more than {_MOST_ROWS} rows")
-    batch = a.shape[:-2]
-    flat = layout.reshape(s, a, (math.prod(batch), size * size))
-    cells = layout.split(s, flat, [1] * size * size, 1)
-    rows = [cells[row * size : (row + 1) * size] for row in range(size)]
+#: The opset in which the axis became an operand.
+_OPERAND_SINCE: Final = 20
 
-    def expanded(rows: list[list[Array]]) -> Array:
-        total: Array | None = None
-        for index, first in enumerate(rows[0]):
-            minor = [[*row[:index], *row[index + 1 :]] for row in rows[1:]]
-            term = s.mul(first, expanded(minor)) if minor else first
-            combine = s.sub if index % 2 else s.add
-            total = term if total is None else combine(total, term)
-        assert total is not None
-        return total
 
-    return layout.reshape(s, expanded(rows), batch)
+def _dft(n: Node) -> Array:
+    """Transform forward, inverse, one-sided, and back from one side."""
+    a = n.array(0)
+    axis = n.number(2, -2) if n.since >= _OPERAND_SINCE else int(n.get("axis", 1))
+    inverse, onesided = bool(n.get("inverse", 0)), bool(n.get("onesided", 0))
+    length = n.number(1, 0) or None
+    return spectral.dft(n.scope, a, place(axis, a.rank), length, inverse, onesided)
+
+
+def _stft(n: Node) -> Array:
+    """Transform frames of real signals."""
+    signal, window = n.array(0), n.optional(2)
+    if signal.rank == 3 and signal.shape[2] != 1:
+        raise NotLowered("the signal is complex", "transform its frames by DFT")
+    if window is None and not n.has(3):
+        raise NotLowered("it has neither a window nor a length of frames")
+    length = n.number(3) if n.has(3) else (window.size if window else 0)
+    flat = layout.reshape(n.scope, signal, signal.shape[:2])
+    is_onesided = bool(n.get("onesided", 1))
+    return spectral.stft(n.scope, flat, window, n.number(1), length, is_onesided)
 
 
 RULES: Final[dict[str, Rule]] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
-    "Det": _determinant,
+    "Det": plain(matrices.determinant),
     "Einsum": _einsum,
     "Gemm": _gemm,
     "MatMul": _matmul,
+    "DFT": _dft,
+    "STFT": _stft,
 }
 OWN: Final = frozenset(("MatMul",))

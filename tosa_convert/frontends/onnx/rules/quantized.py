@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -12,17 +13,10 @@ from tosa_convert.frontends.lowering import layout, quantization
 from tosa_convert.frontends.lowering.arithmetic import clamp, divided
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.reductions import extreme
-from tosa_convert.frontends.lowering.scope import (
-    FLOAT32,
-    INT32,
-    Array,
-    NotLowered,
-    Scope,
-    constant,
-    whole_data,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
+from tosa_convert.frontends.lowering.types import FLOAT32, INT32
 from tosa_convert.frontends.onnx.node import Node, Rule
-from tosa_convert.frontends.onnx.rules.basic import dtype_of
+from tosa_convert.frontends.onnx.rules.movement import dtype_of
 from tosa_convert.frontends.onnx.rules.products import convolved, matmul
 
 _UINT8: Final = np.dtype(np.uint8)
@@ -213,7 +207,11 @@ def scaled_sums(n: Node, sums: Array, scales: Sequence[Array], index: int, axis:
     """
     s, zero = n.scope, n.optional(index + 1)
     shape = [1] * sums.rank
-    factor = quotient(s, factor_of(s, scales), layout.reshape(s, n.array(index), (1,)))
+    factor, by = factor_of(s, scales), layout.reshape(s, n.array(index), (1,))
+    if factor.data is not None and by.data is not None:  # Known ones are divided in one step.
+        factor = constant(np.asarray(factor.data / by.data, FLOAT32))
+    else:
+        factor = divided(s, factor, by)
     shape[axis] = factor.size
     numbers = s.mul(s.cast(sums, FLOAT32), layout.reshape(s, factor, shape))
     held = None if zero is None else layout.reshape(s, zero, ())
@@ -222,17 +220,7 @@ def scaled_sums(n: Node, sums: Array, scales: Sequence[Array], index: int, axis:
 
 def factor_of(s: Scope, scales: Sequence[Array]) -> Array:
     """Return the product of scales, [1] or [channels]."""
-    made = layout.reshape(s, scales[0], (scales[0].size,))
-    for scale in scales[1:]:
-        made = s.mul(made, layout.reshape(s, scale, (scale.size,)))
-    return made
-
-
-def quotient(s: Scope, a: Array, b: Array) -> Array:
-    """Divide numbers of FP32; known ones as onnxruntime does, in one step."""
-    if a.data is not None and b.data is not None:
-        return constant(np.asarray(a.data / b.data, FLOAT32))
-    return divided(s, a, b)
+    return reduce(s.mul, (layout.reshape(s, scale, (scale.size,)) for scale in scales))
 
 
 def multiplied(n: Node, a: Quantised, b: Quantised) -> Array:
@@ -257,10 +245,10 @@ def _refuse_inexact(terms: int) -> None:
         raise NotLowered(f"sums of {terms} products are not exact in FP32")
 
 
-def _matmul_integer(n: Node) -> Array:
+def _without_scales(n: Node) -> tuple[Quantised, Quantised]:
+    """Return two operands that their zero points follow."""
     one = constant(np.float32(1))
-    a, b = (Quantised(n.array(k), one, n.optional(k + 2)) for k in (0, 1))
-    return multiplied(n, a, b)
+    return Quantised(n.array(0), one, n.optional(2)), Quantised(n.array(1), one, n.optional(3))
 
 
 def _qlinear_matmul(n: Node) -> Array:
@@ -271,7 +259,7 @@ def _qlinear_matmul(n: Node) -> Array:
     return scaled_sums(n, multiplied(n, a, b), (a.scale, b.scale), 6, -1)
 
 
-def convolution(n: Node, a: Quantised, b: Quantised, bias: Array | None) -> Array:
+def convolution(n: Node, a: Quantised, b: Quantised, bias: Array | None = None) -> Array:
     """Convolve bytes, less their zero points, to INT32."""
     s = n.scope
     zeros = a.number, b.number
@@ -285,22 +273,16 @@ def convolution(n: Node, a: Quantised, b: Quantised, bias: Array | None) -> Arra
     return s.add(made, layout.reshape(s, bias, (1, bias.size, *(1,) * (made.rank - 2))))
 
 
-def _conv_integer(n: Node) -> Array:
-    one = constant(np.float32(1))
-    a, b = (Quantised(n.array(k), one, n.optional(k + 2)) for k in (0, 1))
-    return convolution(n, a, b, None)
-
-
 def _qlinear_conv(n: Node) -> Array:
     a, b = operand(n, 0), operand(n, 3)
     return scaled_sums(n, convolution(n, a, b, n.optional(8)), (a.scale, b.scale), 6, 1)
 
 
 RULES: Final[dict[str, Rule]] = {
-    "ConvInteger": _conv_integer,
+    "ConvInteger": lambda n: convolution(n, *_without_scales(n)),
     "DequantizeLinear": _dequantize,
     "DynamicQuantizeLinear": _dynamic_quantize,
-    "MatMulInteger": _matmul_integer,
+    "MatMulInteger": lambda n: multiplied(n, *_without_scales(n)),
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
     "QuantizeLinear": _quantize,

@@ -11,52 +11,41 @@ from tosa_convert.frontends.lowering.recurrent import Activation, Run, States, W
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
 from tosa_convert.frontends.onnx.node import Node, Rule
 
-
-def _operator(name: str) -> Activation:
-    return lambda s, x: s.elementwise(name, x)
-
-
-def _affine(alpha: float, beta: float) -> Activation:
-    return lambda s, x: s.add(s.mul(x, alpha), beta)
-
-
-def _scaled_tanh(alpha: float, beta: float) -> Activation:
-    return lambda s, x: s.mul(s.elementwise("tanh", s.mul(x, beta)), alpha)
-
-
-def _of(function: Callable[..., Array], count: int) -> Callable[[float, float], Activation]:
-    """Return what makes an activation of a function and as many numbers."""
-    return lambda *numbers: lambda s, x: function(s, x, *numbers[:count])
-
-
-#: Activation, in small letters -> what makes it of alpha and beta, and the defaults of these.
+#: Activation, in small letters -> its function of an array and numbers, and the defaults of these.
 _ACTIVATIONS: Final[dict[str, tuple[Any, ...]]] = {
-    "sigmoid": (lambda *_: _operator("sigmoid"),),
-    "tanh": (lambda *_: _operator("tanh"),),
-    "relu": (_of(activations.relu, 0),),
-    "softsign": (_of(activations.softsign, 0),),
-    "softplus": (_of(activations.softplus, 0),),
-    "leakyrelu": (_of(activations.leaky_relu, 1), 0.01),
-    "thresholdedrelu": (_of(activations.thresholded_relu, 1), 1.0),
-    "elu": (_of(activations.elu, 1), 1.0),
-    "affine": (_affine, 1.0, 0.0),
-    "scaledtanh": (_scaled_tanh, 1.0, 1.0),
-    "hardsigmoid": (_of(activations.hard_sigmoid, 2), 0.2, 0.5),
+    "sigmoid": (lambda s, x: s.elementwise("sigmoid", x),),
+    "tanh": (lambda s, x: s.elementwise("tanh", x),),
+    "relu": (activations.relu,),
+    "softsign": (activations.softsign,),
+    "softplus": (activations.softplus,),
+    "leakyrelu": (activations.leaky_relu, 0.01),
+    "thresholdedrelu": (activations.thresholded_relu, 1.0),
+    "elu": (activations.elu, 1.0),
+    "affine": (lambda s, x, alpha, beta: s.add(s.mul(x, alpha), beta), 1.0, 0.0),
+    "scaledtanh": (
+        lambda s, x, alpha, beta: s.mul(s.elementwise("tanh", s.mul(x, beta)), alpha),
+        *(1.0, 1.0),
+    ),
+    "hardsigmoid": (activations.hard_sigmoid, 0.2, 0.5),
 }
+
+
+def _with_numbers(function: Callable[..., Array], numbers: Sequence[float]) -> Activation:
+    return lambda s, x: function(s, x, *numbers)
 
 
 def _activations(n: Node, names: Sequence[str]) -> list[Activation]:
     """Return the activations of all directions. Each takes its numbers from the lists in turn."""
     alphas, betas = (list(n.get(f"activation_{name}", ())) for name in ("alpha", "beta"))
-    found = []
+    found: list[Activation] = []
     for name in names:
         key = name.lower()
         if key not in _ACTIVATIONS:
             raise NotLowered(f"ONNX does not define the activation {name} of it")
-        make, *numbers = _ACTIVATIONS[key]
+        function, *numbers = _ACTIVATIONS[key]
         for place, given in zip(range(len(numbers)), (alphas, betas), strict=False):
             numbers[place] = given.pop(0) if given else numbers[place]
-        found.append(make(*(*numbers, 0.0, 0.0)[:2]))
+        found.append(_with_numbers(function, numbers))
     return found
 
 
@@ -118,23 +107,18 @@ def _swapped(s: Scope, a: Array) -> Array:
     return layout.transpose(s, a, (1, 0, 2))
 
 
-def _row(s: Scope, a: Array, number: int) -> Array:
-    """Return what belongs to a direction, without its dimension."""
-    return layout.reshape(s, layout.part(s, a, 0, number, number + 1), a.shape[1:])
-
-
 def _weights(n: Node, number: int) -> Weights:
     s = n.scope
-    inputs, states = (_row(s, n.array(index), number) for index in (1, 2))
+    inputs, states = (layout.row(s, n.array(index), number) for index in (1, 2))
     if not n.has(3):
         return Weights(inputs, states)
-    both = _row(s, n.array(3), number)
+    both = layout.row(s, n.array(3), number)
     return Weights(inputs, states, *layout.split(s, both, [both.size // 2] * 2, 0))
 
 
 def _lstm(n: Node) -> list[Array]:
     def direction_of(number: int) -> _Direction:
-        looks = _row(n.scope, n.array(7), number) if n.has(7) else None
+        looks = layout.row(n.scope, n.array(7), number) if n.has(7) else None
         coupled = bool(n.get("input_forget", 0))
         return partial(recurrent.lstm, peepholes=looks, is_coupled=coupled)
 
@@ -147,8 +131,8 @@ def _gru(n: Node) -> list[Array]:
     return _layer(n, lambda _: direction, ("Sigmoid", "Tanh"), 1)
 
 
-def _rnn(n: Node) -> list[Array]:
-    return _layer(n, lambda _: recurrent.rnn, ("Tanh",), 1)
-
-
-RULES: Final[dict[str, Rule]] = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}
+RULES: Final[dict[str, Rule]] = {
+    "LSTM": _lstm,
+    "GRU": _gru,
+    "RNN": lambda n: _layer(n, lambda _: recurrent.rnn, ("Tanh",), 1),
+}

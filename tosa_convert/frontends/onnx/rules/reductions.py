@@ -13,15 +13,9 @@ from tosa_convert.frontends.lowering import layout, normalization, reductions
 from tosa_convert.frontends.lowering.arithmetic import mul
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.functions import sqrt
-from tosa_convert.frontends.lowering.scope import (
-    INT32,
-    Array,
-    NotLowered,
-    Scope,
-    constant,
-    is_float,
-)
-from tosa_convert.frontends.onnx.node import ByDefinition, Item, Node, Rule, place
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import INT32, is_float
+from tosa_convert.frontends.onnx.node import ByDefinition, Item, Node, Rule, place, plain
 
 #: Reduces an array along axes, whose sizes become 1.
 Reduction = Callable[[Scope, Array, Sequence[int]], Array]
@@ -74,54 +68,34 @@ def _mean(s: Scope, a: Array, axes: Sequence[int]) -> Array:
     return s.elementwise("intdiv", *s.aligned([made, count]))
 
 
-def _extreme(word: str) -> Reduction:
-    return lambda s, a, axes: reductions.extreme(s, a, axes, word, True)
+def _real(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Return a function that refuses integers."""
 
+    def of_reals(s: Scope, a: Array, *axes: Sequence[int]) -> Array:
+        if not is_float(a.dtype):
+            raise NotLowered("TOSA has no roots and logarithms of integers")
+        return function(s, a, *axes)
 
-def _only_real(a: Array) -> None:
-    if not is_float(a.dtype):
-        raise NotLowered("TOSA has no roots and logarithms of integers")
-
-
-def _l1(s: Scope, a: Array, axes: Sequence[int]) -> Array:
-    return total(s, s.elementwise("abs", a), axes)
-
-
-def _square(s: Scope, a: Array) -> Array:
-    return s.mul(a, a)
-
-
-def _l2(s: Scope, a: Array, axes: Sequence[int]) -> Array:
-    _only_real(a)
-    return sqrt(s, total(s, _square(s, a), axes))
+    return of_reals
 
 
 def _absolute(s: Scope, a: Array) -> Array:
     return s.elementwise("abs", a)
 
 
-def _log(s: Scope, a: Array) -> Array:
-    _only_real(a)
-    return s.elementwise("log", a)
+def _square(s: Scope, a: Array) -> Array:
+    return s.mul(a, a)
 
 
-def _log_sum(s: Scope, a: Array, axes: Sequence[int]) -> Array:
-    _only_real(a)
-    return s.elementwise("log", total(s, a, axes))
-
-
-def _log_sum_exp(s: Scope, a: Array, axes: Sequence[int]) -> Array:
-    _only_real(a)
-    return normalization.logsumexp(s, a, axes, True)
-
+_GREATEST: Final = partial(reductions.extreme, word="max", keep=True)
 
 # -- cumulative functions ------------------------------------------------------------------------
 
 
-def _cumulative(word: str, axis_of: Callable[[Node], int], neutral: int) -> Rule:
+def _cumulative(word: str, neutral: int) -> Rule:
     def rule(n: Node) -> Array:
         s, a = n.scope, n.array(0)
-        axis = place(axis_of(n), a.rank)
+        axis = place(n.number(1), a.rank)
         backwards = bool(n.get("reverse", 0))
         if n.get("exclusive", 0):
             low, high = [0] * a.rank, [0] * a.rank
@@ -173,31 +147,20 @@ def _batch(n: Node) -> list[Array]:
     return [made, *running]
 
 
-def _instance(n: Node) -> Array:
-    x, scale, bias = n.arrays
-    return normalization.instance_norm(n.scope, x, scale, bias, float(n.get("epsilon", 1e-5)))
+def _from_axis(function: Callable[..., Array | Sequence[Array]], operands: int) -> Rule:
+    """Return the rule of a normalisation along all axes from one on, with scale and bias."""
 
+    def rule(n: Node) -> Array | Sequence[Array]:
+        x, given = n.array(0), [n.optional(index) for index in range(1, operands)]
+        axes = range(n.axis(x.rank, -1), x.rank)
+        return function(n.scope, x, axes, *given, epsilon=n.get("epsilon"))
 
-def _layer(n: Node) -> list[Array]:
-    s, x = n.scope, n.array(0)
-    axes = list(range(n.axis(x.rank, -1), x.rank))
-    made = normalization.layer_norm_with_statistics(
-        s, x, axes, n.optional(1), n.optional(2), float(n.get("epsilon", 1e-5))
-    )
-    return list(made)
-
-
-def _rms(n: Node) -> Array:
-    x = n.array(0)
-    axes = list(range(n.axis(x.rank, -1), x.rank))
-    epsilon = float(n.get("epsilon", 1e-5))
-    return normalization.rms_norm(n.scope, x, axes, n.array(1), epsilon)
+    return rule
 
 
 def _group(n: Node) -> Array:
     x, scale, bias = n.arrays
-    groups, epsilon = int(n.get("num_groups")), float(n.get("epsilon", 1e-5))
-    return normalization.group_norm(n.scope, x, groups, scale, bias, epsilon)
+    return normalization.group_norm(n.scope, x, n.get("num_groups"), scale, bias, n.get("epsilon"))
 
 
 def _mean_variance(n: Node) -> Array:
@@ -210,11 +173,6 @@ def _mean_variance(n: Node) -> Array:
     return s.mul(rest, s.elementwise("reciprocal", s.add(deviation, 1e-9)))
 
 
-def _local_response(n: Node) -> Array:
-    numbers = (float(n.get(name)) for name in ("alpha", "beta", "bias"))
-    return normalization.local_response(n.scope, n.array(0), int(n.get("size")), *numbers)
-
-
 def _lp(n: Node) -> Array:
     """Divide by the norm along an axis; zeros stay zeros."""
     s, x = n.scope, n.array(0)
@@ -222,12 +180,6 @@ def _lp(n: Node) -> Array:
     norm = normalization.lp_norm(s, x, order, [axis], True)
     norm = s.select(s.equal(norm, 0), 1, norm)
     return s.mul(x, s.elementwise("reciprocal", norm))
-
-
-def _global_lp(n: Node) -> Array:
-    x = n.array(0)
-    order = int(n.get("p", 2))
-    return normalization.lp_norm(n.scope, x, order, list(range(2, x.rank)), True)
 
 
 def _global(function: Reduction) -> Rule:
@@ -238,18 +190,14 @@ def _global(function: Reduction) -> Rule:
 # -- losses --------------------------------------------------------------------------------------
 
 
-def _negative_log_likelihood(n: Node) -> Array:
-    return likelihood_loss(n, n.array(0), n.array(1), n.optional(2))
-
-
 def _cross_entropy(n: Node) -> list[Array]:
     scores = normalization.log_softmax(n.scope, n.array(0), 1)
-    return [likelihood_loss(n, scores, n.array(1), n.optional(2)), scores]
+    return [_likelihood_loss(n, scores), scores]
 
 
-def likelihood_loss(n: Node, scores: Array, labels: Array, weights: Array | None) -> Array:
+def _likelihood_loss(n: Node, scores: Array) -> Array:
     """Return minus the score of each label, weighted, and reduced by an attribute."""
-    s, classes = n.scope, scores.shape[1]
+    s, classes, labels, weights = n.scope, scores.shape[1], n.array(1), n.optional(2)
     held = converted(s, labels, INT32)
     held = layout.reshape(s, held, (held.shape[0], 1, *held.shape[1:]))
     shape = [classes if k == 1 else 1 for k in range(scores.rank)]
@@ -294,27 +242,34 @@ def _attention(n: Node) -> Item:
 RULES: Final[dict[str, Rule]] = {
     "Attention": _attention,
     "BatchNormalization": _batch,
-    "CumProd": _cumulative("mul", lambda n: n.number(1), 1),
-    "CumSum": _cumulative("add", lambda n: n.number(1), 0),
+    "CumProd": _cumulative("mul", 1),
+    "CumSum": _cumulative("add", 0),
     "GlobalAveragePool": _global(_mean),
-    "GlobalLpPool": _global_lp,
-    "GlobalMaxPool": _global(_extreme("max")),
+    "GlobalLpPool": lambda n: _global(
+        lambda s, a, axes: normalization.lp_norm(s, a, n.get("p", 2), axes, True)
+    )(n),
+    "GlobalMaxPool": _global(_GREATEST),
     "GroupNormalization": _group,
-    "InstanceNormalization": _instance,
-    "LRN": _local_response,
-    "LayerNormalization": _layer,
+    "InstanceNormalization": plain(normalization.instance_norm, "epsilon"),
+    "LRN": plain(normalization.local_response, "size", "alpha", "beta", "bias"),
+    "LayerNormalization": _from_axis(normalization.layer_norm_with_statistics, 3),
     "LogSoftmax": _along_axis(normalization.log_softmax),
     "LpNormalization": _lp,
     "MeanVarianceNormalization": _mean_variance,
-    "NegativeLogLikelihoodLoss": _negative_log_likelihood,
-    "RMSNormalization": _rms,
-    "ReduceL1": _reduction(_l1, alone=_absolute),
-    "ReduceL2": _reduction(_l2, alone=_absolute),
-    "ReduceLogSum": _reduction(_log_sum, alone=_log),
-    "ReduceLogSumExp": _reduction(_log_sum_exp),
-    "ReduceMax": _reduction(_extreme("max")),
+    "NegativeLogLikelihoodLoss": lambda n: _likelihood_loss(n, n.array(0)),
+    "RMSNormalization": _from_axis(normalization.rms_norm, 2),
+    "ReduceL1": _reduction(lambda s, a, axes: total(s, _absolute(s, a), axes), alone=_absolute),
+    "ReduceL2": _reduction(
+        _real(lambda s, a, axes: sqrt(s, total(s, _square(s, a), axes))), alone=_absolute
+    ),
+    "ReduceLogSum": _reduction(
+        _real(lambda s, a, axes: s.elementwise("log", total(s, a, axes))),
+        alone=_real(lambda s, a: s.elementwise("log", a)),
+    ),
+    "ReduceLogSumExp": _reduction(_real(partial(normalization.logsumexp, keep=True))),
+    "ReduceMax": _reduction(_GREATEST),
     "ReduceMean": _reduction(_mean),
-    "ReduceMin": _reduction(_extreme("min")),
+    "ReduceMin": _reduction(partial(reductions.extreme, word="min", keep=True)),
     "ReduceProd": _reduction(partial(reductions.multiplied, keep=True)),
     "ReduceSum": _reduction(total, 13),
     "ReduceSumSquare": _reduction(lambda s, a, axes: total(s, _square(s, a), axes), alone=_square),

@@ -10,10 +10,9 @@ import numpy as np
 
 from tosa_convert.frontends.lowering import resize
 from tosa_convert.frontends.lowering.conversion import converted
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant, is_float, is_small
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
+from tosa_convert.frontends.lowering.types import is_float, is_small
 from tosa_convert.frontends.onnx.node import Node, Rule
-from tosa_convert.frontends.onnx.shapes import scaled
-from tosa_convert.rules.families.images import ResizeAxis
 
 Positions = np.ndarray[Any, Any]
 #: Scales are FP32: a size is taken for a whole number within this.
@@ -63,16 +62,7 @@ def _interpolated(n: Node, x: Array, axes: Sequence[_Axis], mode: str) -> Array:
     s = n.scope
     if _is_enlarged(n, x, mode, axes):
         aligned = _coordinates(n) == "align_corners"
-        numbers = [
-            resize.corner_to_corner(row.size, row.wanted)
-            if aligned
-            else resize.half_pixel(row.wanted // row.size)
-            for row in axes[2:]
-        ]
-        found = [
-            ResizeAxis.between(row.size, row.wanted, *number)
-            for row, number in zip(axes[2:], numbers, strict=True)
-        ]
+        found = [resize.linear_axis(row.size, row.wanted, aligned) for row in axes[2:]]
         if all(axis.is_allowed() for axis in found):
             return resize.resized(s, x, found, "BILINEAR")
     _refuse_unclear_corners(n, x)
@@ -131,7 +121,7 @@ def _upsample(n: Node) -> Array:
     s, x, mode = n.scope, n.array(0), n.get("mode", "nearest")
     scales = n.known(1).reshape(-1) if n.has(1) else np.array(n.get("scales"))
     rows = [
-        _Axis(axis, size, scaled(size, scale), float(scale), 0.0, 1.0)
+        _Axis(axis, size, _scaled(n, size, scale), float(scale), 0.0, 1.0)
         for axis, (size, scale) in enumerate(zip(x.shape, scales, strict=True))
     ]
     positions = {row.axis: _positions(row, "asymmetric") for row in rows}
@@ -144,6 +134,14 @@ def _upsample(n: Node) -> Array:
         row.axis: resize.weights(positions[row.axis], row.size, resize.linear) for row in rows
     }
     return resize.multiplied(s, x, matrices)
+
+
+def _scaled(n: Node, size: int, scale: float) -> int:
+    """Return the size of a result as onnxruntime computes it: in FP32, so that 10 * 2.3 is 23."""
+    made = int(np.floor(np.float32(size) * np.float32(scale)))
+    if made != math.floor(size * scale):
+        n.remark_size()
+    return made
 
 
 def _axes(n: Node) -> list[_Axis]:
@@ -163,7 +161,7 @@ def _axes(n: Node) -> list[_Axis]:
             sizes = [math.floor(scale * shape[axis] + 0.5) for axis in axes]
     else:
         scales = [float(scale) for scale in n.known(2 if has_roi else 1).reshape(-1)]
-        sizes = [scaled(shape[axis], scale) for scale, axis in zip(scales, axes, strict=True)]
+        sizes = [_scaled(n, shape[axis], scale) for scale, axis in zip(scales, axes, strict=True)]
     rows = []
     for index, (axis, size, scale) in enumerate(zip(axes, sizes, scales, strict=True)):
         start, end = (region[index], region[index + count]) if region is not None else (0.0, 1.0)

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout, sampling
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant, is_float
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
+from tosa_convert.frontends.lowering.types import is_float
 from tosa_convert.frontends.onnx.node import Node, Rule
 from tosa_convert.frontends.onnx.rules.products import convolved
 

@@ -197,14 +197,15 @@ def _right_shift(n: Node) -> Array:
 
 
 def _buckets(n: Node) -> Array:
-    """Count the boundaries that are not above each element."""
+    """Count the boundaries that are not above each element; none is above NaN."""
     s, x, options = n.scope, n.array(0), n.operator.options
     bounds = [] if options is None else options.numbers(0, "f")
     if not bounds:
         return Array(INT32, x.shape, np.zeros((1,) * x.rank, np.int32))
     each = layout.reshape(s, converted(s, x, FLOAT32), (*x.shape, 1))
-    is_above = s.greater_equal(each, constant(np.array(bounds, np.float32)))
-    return by_operator(s, s.cast(is_above, INT32), (x.rank,), "reduce_sum")
+    is_below = s.greater(constant(np.array(bounds, np.float32)), each)
+    passed = s.cast(s.elementwise("logical_not", is_below), INT32)
+    return by_operator(s, passed, (x.rank,), "reduce_sum")
 
 
 def _cast(n: Node) -> Array:

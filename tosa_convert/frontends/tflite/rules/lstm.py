@@ -8,34 +8,23 @@ between its integers in floating point.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tosa_convert.frontends.lowering.scope import NotLowered
-from tosa_convert.frontends.tflite.node import Rule
-from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
-from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
-from tosa_convert.frontends.tflite.rules.by_builder import Given, by_builder
-from tosa_convert.frontends.tflite.rules.lstm_cell import FloatCell, LstmCell
-from tosa_convert.frontends.tflite.rules.lstm_integer import (
-    IntegerCell,
-    Integers,
-    find_integers,
-)
+import numpy as np
+
+from tosa_convert.frontends.lowering.scope import Array, Data, NotLowered
+from tosa_convert.frontends.tflite.node import Node, Rule
+from tosa_convert.frontends.tflite.rules.lstm_cells import FloatCell, IntegerCell, LstmCell
+from tosa_convert.frontends.tflite.rules.lstm_integers import find_integers
 from tosa_convert.frontends.tflite.rules.sequences import (
-    HYBRID,
+    OTHER,
     State,
     constants_at,
-    find_state,
-    is_activation,
+    joined,
+    refuse_hybrid,
     rows_of,
-    run_steps,
-    sequence_of,
+    run,
 )
-
-if TYPE_CHECKING:
-    from tosa_convert.builder import Builder
-    from tosa_convert.builder.values import Value
 
 #: What an operand is -> its place in the operator of one direction.
 _PLACES: Final = {
@@ -58,171 +47,81 @@ _AUX_WEIGHTS: Final = (40, 44)
 _BASIC: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Direction:
-    """inputs: numbers of the operands that are its inputs. weights: those of its constants, by role.
-
-    states: of the output and the cell.
-    """
-
-    inputs: tuple[int, ...]
-    weights: Mapping[str, int]
-    states: tuple[State, State]
-
-
-@dataclass(frozen=True, slots=True)
-class _Lstm:
-    """directions: the second one is backwards. is_merged: both have one result.
-
-    activation, cell_clip, proj_clip, time_major: as in TFLite. integers: those of int8.
-    """
-
-    directions: tuple[_Direction, ...]
-    activation: int
-    cell_clip: float
-    proj_clip: float
-    time_major: bool
-    is_merged: bool = False
-    integers: Integers | None = None
-
-
-def _find_one(model: TfliteFile, operator: TfliteOperator) -> _Lstm | None:
-    """Find the facts of LSTM and UNIDIRECTIONAL_SEQUENCE_LSTM."""
-    is_step = operator_name(operator.code) == "LSTM"
-    if is_step and operator.option(3, "b") == _BASIC:
+def _one(n: Node) -> Array:
+    """Lower LSTM and UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    is_step = n.kind == "LSTM"
+    if is_step and n.option(3, "b") == _BASIC:
         raise NotLowered("it is the basic kernel", "export it with the full kernel")
-    places = _PLACES | (_NORMS if len(operator.inputs) > _STATES + 2 else {})
-    direction = _direction(model, operator, places, (0,), _STATES)
-    options = operator.options
-    if direction is None or options is None:
-        return None
-    time_major = is_step or bool(operator.option(3, "b"))
-    clips = options.real(1), options.real(2)
-    found = _Lstm((direction,), operator.option(0, "b"), *clips, time_major)
-    return _checked(model, operator, found, _roles(places, direction))
+    places = _PLACES | (_NORMS if len(n.given) > _STATES + 2 else {})
+    return _directed(n, places, [0], _STATES, is_step or n.flag(3))
 
 
-def _find_both(model: TfliteFile, operator: TfliteOperator) -> _Lstm | None:
-    """Find the facts of BIDIRECTIONAL_SEQUENCE_LSTM."""
-    taken = model.takes(operator)
-    # With weights of its own the second input is added; without, it is that of the second direction.
-    has_weights = _AUX_WEIGHTS[0] + 1 in taken
-    directions = []
-    roles: dict[str, int] = {}
+def _both(n: Node) -> Sequence[Array]:
+    made = []
     for number, (states, aux) in enumerate(zip(_BOTH_STATES, _AUX_WEIGHTS, strict=True)):
         places = {role: place + number * _SECOND for role, place in _PLACES.items()}
-        inputs: tuple[int, ...] = (0,)
-        if _AUX in taken:
-            if has_weights:
-                inputs = (0, _AUX)
-                places |= {f"aux_{gate}": aux + n for n, gate in enumerate("ifco")}
-            elif number:
-                inputs = (_AUX,)
-        direction = _direction(model, operator, places, inputs, states)
-        if direction is None:
-            return None
-        directions.append(direction)
-        roles |= {f"{number}{role}": place for role, place in _roles(places, direction).items()}
-    options = operator.options
-    if options is None:
-        return None
-    found = _Lstm(
-        tuple(directions),
-        operator.option(0, "b"),
-        *(options.real(1), options.real(2)),
-        bool(operator.option(4, "b", 1)),
-        bool(operator.option(3, "b")),
-    )
-    return _checked(model, operator, found, roles)
+        inputs = [0]
+        if n.has(_AUX) and n.has(_AUX_WEIGHTS[0] + 1):
+            # With weights of its own the second input is added; without, it is that of the second
+            # direction.
+            inputs = [0, _AUX]
+            places |= {f"aux_{gate}": aux + at for at, gate in enumerate("ifco")}
+        elif n.has(_AUX) and number:
+            inputs = [_AUX]
+        if n.tensor(0).dtype == "int8":
+            raise NotLowered(OTHER)
+        made.append(_directed(n, places, inputs, states, n.flag(4, 1), bool(number)))
+    return joined(n, made, n.flag(3))
 
 
-def _direction(
-    model: TfliteFile,
-    operator: TfliteOperator,
+def _directed(
+    n: Node,
     places: Mapping[str, int],
     inputs: Sequence[int],
     states: int,
-) -> _Direction | None:
-    """Find one direction; return None if its weights are not constant."""
-    constants = constants_at(model, operator, list(places.values()))
-    if constants is None:
-        return None
-    numbers = {place: number for number, place in enumerate(model.takes(operator))}
-    weights = {role: constants[place] for role, place in places.items() if place in constants}
-    kept = (find_state(model, operator, states), find_state(model, operator, states + 1))
-    return _Direction(tuple(numbers[place] for place in inputs), weights, kept)
+    time_major: bool,
+    backwards: bool = False,
+) -> Array:
+    """Lower a direction. places: of its weights, by what they are. states: the place of its states."""
+    constants = constants_at(n, list(places.values()))
+    roles = {role: place for role, place in places.items() if place in constants}
+    weights = {role: constants[place] for role, place in roles.items()}
+    rows, steps, batch = rows_of(n, inputs, time_major)
+    cell = _cell(n, roles, weights, batch if time_major else 1)
+    kept = State(n, states), State(n, states + 1)
+    return run(n, cell.gates_of(n.scope, rows), steps, kept, cell.step, time_major, backwards)
 
 
-def _roles(places: Mapping[str, int], direction: _Direction) -> dict[str, int]:
-    return {role: place for role, place in places.items() if role in direction.weights}
+def _cell(n: Node, roles: Mapping[str, int], weights: dict[str, Data], batch: int) -> LstmCell:
+    """Return the cell of a direction, or say why there is none.
 
-
-def _checked(
-    model: TfliteFile, operator: TfliteOperator, found: _Lstm, roles: Mapping[str, int]
-) -> _Lstm | None:
-    """Return the facts with those of integers, or why the operator is refused."""
-    x = model.tensors[operator.inputs[0]]
-    tensors = {role: model.tensors[operator.inputs[place]] for role, place in roles.items()}
-    types = {tensor.dtype for tensor in tensors.values()}
-    if x.dtype == "float32" and types == {"float32"}:
-        if not found.activation:
-            raise NotLowered(
-                "its activation is NONE, for which TFLite's kernel leaves other numbers"
-            )
-        return found if is_activation(found.activation) else None
-    if x.dtype == "float32":
-        raise NotLowered(*HYBRID)
-    if x.dtype != "int8" or len(found.directions) != 1:
-        return None
-    if len(operator.intermediates) == len("ifco") * 3:
-        raise NotLowered(
-            "its kernel computes in floating point between integers",
-            "quantise it with 5 intermediate tensors, not 12",
-        )
-    integers = find_integers(model, operator, tensors, (found.cell_clip, found.proj_clip))
-    if integers is None:
-        return None
-    return _Lstm(
-        found.directions,
-        found.activation,
-        *(found.cell_clip, found.proj_clip),
-        found.time_major,
-        integers=integers,
-    )
-
-
-def _lower(b: Builder, given: Given, facts: _Lstm) -> list[Value]:
-    import numpy as np
-
-    made = []
-    for number, direction in enumerate(facts.directions):
-        sequences = [given.operands[one] for one in direction.inputs]
-        x = sequences[0] if len(sequences) == 1 else b.concat(sequences, axis=2)
-        rows, steps, batch = rows_of(b, x, time_major=facts.time_major)
-        weights = {role: given.constants[place] for role, place in direction.weights.items()}
-        for gate in "ifco":
-            recurrent = weights.get(f"recurrent_{gate}")
-            if recurrent is not None and recurrent.ndim == 1:  # A diagonal.
-                weights[f"recurrent_{gate}"] = np.diag(recurrent)
-            if f"aux_{gate}" in weights:
-                both = weights[f"input_{gate}"], weights[f"aux_{gate}"]
-                weights[f"input_{gate}"] = np.concatenate(both, axis=1)
-        cell: LstmCell
-        if facts.integers is None:
-            limits = facts.activation, facts.cell_clip, facts.proj_clip
-            cell = FloatCell(weights, *limits)
-        else:
-            # If the batch comes first, the kernel runs one sequence after the other.
-            cell = IntegerCell(weights, facts.integers, batch if facts.time_major else 1)
-        taken = cell.gates_of(b, rows)
-        result = run_steps(b, taken, steps, direction.states, cell.step, backwards=bool(number))
-        rank = given.rank
-        made.append(sequence_of(b, result, rank, steps, time_major=facts.time_major))
-    return [b.concat(made, axis=2)] if facts.is_merged else made
+    batch: if the batch comes first, the kernel of integers runs one sequence after the other.
+    """
+    for gate in "ifco":
+        recurrent = weights.get(f"recurrent_{gate}")
+        if recurrent is not None and recurrent.ndim == 1:  # A diagonal.
+            weights[f"recurrent_{gate}"] = np.diag(recurrent)
+        if f"aux_{gate}" in weights:
+            both = weights[f"input_{gate}"], weights[f"aux_{gate}"]
+            weights[f"input_{gate}"] = np.concatenate(both, axis=1)
+    activation, clips = n.option(0, "b"), (n.real(1), n.real(2))
+    if n.tensor(0).dtype == "float32":
+        refuse_hybrid(n, list(roles.values()))
+        if not activation:
+            reason = "its activation is NONE, for which TFLite's kernel leaves other numbers"
+            raise NotLowered(reason)
+        return FloatCell(weights, activation, *clips)
+    if n.tensor(0).dtype != "int8":
+        raise NotLowered(OTHER)
+    if len(n.operator.intermediates) == len("ifco") * 3:
+        reason = "its kernel computes in floating point between integers"
+        raise NotLowered(reason, "quantise it with 5 intermediate tensors, not 12")
+    integers = find_integers(n, {role: n.tensor(place) for role, place in roles.items()}, clips)
+    return IntegerCell(weights, integers, batch)
 
 
 RULES: Final[dict[str, Rule]] = {
-    "LSTM": by_builder(_find_one, _lower),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": by_builder(_find_one, _lower),
-    "BIDIRECTIONAL_SEQUENCE_LSTM": by_builder(_find_both, _lower),
+    "LSTM": _one,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _one,
+    "BIDIRECTIONAL_SEQUENCE_LSTM": _both,
 }

@@ -447,7 +447,7 @@ def _gather(n: Node) -> Array:
     count, middle = math.prod(a.shape[:batches]), a.shape[batches:axis]
     after = a.shape[axis + 1 :]
     taken = index.shape[batches:]
-    if middle and math.prod(middle) != 1:
+    if math.prod(middle) != 1:
         if batches:
             order = [*range(batches), axis, *range(batches, axis), *range(axis + 1, a.rank)]
             moved = layout.transpose(s, a, order)

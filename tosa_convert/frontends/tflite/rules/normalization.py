@@ -7,7 +7,7 @@ result in the middle of two steps can be the other one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -35,10 +35,6 @@ from tosa_convert.frontends.tflite.rules.tables import (
     interpolation_table,
 )
 from tosa_convert.frontends.tflite.scales import RANGES, rescale_of, single
-
-if TYPE_CHECKING:
-    from tosa_convert.builder import Builder
-    from tosa_convert.builder.values import Value
 
 #: Squares of numbers of 9 bits whose sum has 29 bits.
 _MOST_SQUARES: Final = 8192
@@ -103,10 +99,10 @@ def _of_8_bits(n: Node, x: Array) -> Array:
     total = _last(s, shares, "reduce_sum")
     zeros = s.elementwise("clz", total)
     half = s.elementwise("logical_left_shift", total, s.sub(zeros, 1))
-    inverse = s.add(_high(s, half, _SLOPE), _START)
+    inverse = s.add(high_product(s, half, _SLOPE), _START)
     for _ in range(3):
-        rest = s.sub(_UNIT, _high(s, half, inverse))
-        step = s.elementwise("logical_left_shift", _high(s, inverse, rest), 2)
+        rest = s.sub(_UNIT, high_product(s, half, inverse))
+        step = s.elementwise("logical_left_shift", high_product(s, inverse, rest), 2)
         inverse = s.add(inverse, step)
     places = s.sub(35, zeros)
     if x.shape[-1] >= _MOST_EXPONENTIALS:
@@ -136,7 +132,7 @@ def _exponentials(s: Scope, distance: Array, table: Any) -> Array:
     return total
 
 
-def _high(s: Scope, x: Array, y: Array | int) -> Array:
+def high_product(s: Scope, x: Array, y: Array | int) -> Array:
     """Return the upper half of twice a product, rounded."""
     return s.elementwise("mul", x, y, shift=31)
 
@@ -202,14 +198,13 @@ def _quantised_normalized(n: Node) -> Array:
         raise NotLowered("TFLite wants 8 bits, a result around 0, and few elements")
     numbers = rescaled(s, x, ONE, INT32, given=n.zero(0))
     total = _last(s, s.mul(numbers, numbers), "reduce_sum")
-    b = s.builder
-    root, shift = (s.array(one, INT32) for one in inverse_root(b, s.whole(total)))
+    root, shift = inverse_root(s, total)
     # The result has 7 bits after the point. The kernels shift by them before, or together with the root.
     if n.result.dtype == "uint8":
         left, right = constant(np.full((1,) * x.rank, 7, np.int32)), shift
     else:
         left, right = s.maximum(s.sub(7, shift), 0), s.maximum(s.sub(shift, 7), 0)
-    found = _high(s, s.elementwise("logical_left_shift", numbers, left), root)
+    found = high_product(s, s.elementwise("logical_left_shift", numbers, left), root)
     # Halves are rounded away from zero.
     size = s.elementwise("abs", found)
     places = s.maximum(s.sub(right, 1), 0)
@@ -219,35 +214,32 @@ def _quantised_normalized(n: Node) -> Array:
     return rescaled(s, signed, ONE, x.dtype)
 
 
-def inverse_root(b: Builder, total: Value) -> tuple[Value, Value]:
+def inverse_root(s: Scope, total: Array) -> tuple[Array, Array]:
     """Return 1 / sqrt(total) as a multiplier, and how far its product is to be shifted to the right.
 
     The total has at most 29 bits.
     """
+
+    def halved(a: Array, is_rounded: bool = False) -> Array:
+        return s.elementwise("arithmetic_right_shift", a, 1, round=is_rounded)
+
     # It is shifted by pairs of bits until it has 28 or 29 bits.
-    zeros = b.clz(total)
-    pairs = b.sub(b.arithmetic_right_shift(b.sub(zeros, 1), 1, round=False), 1)
-    shift = b.sub(11, pairs)
-    scaled = b.logical_left_shift(total, b.add(pairs, pairs))
-    number = b.arithmetic_right_shift(scaled, 1, round=False)
-    half = b.arithmetic_right_shift(number, 1, round=True)
-    x = b.const(np.full((1,) * len(total.shape or ()), _ONE, np.int32))
+    pairs = s.sub(halved(s.sub(s.elementwise("clz", total), 1)), 1)
+    shift = s.sub(11, pairs)
+    number = halved(s.elementwise("logical_left_shift", total, s.add(pairs, pairs)))
+    half = halved(number, is_rounded=True)
+    x = constant(np.full((1,) * total.rank, _ONE, np.int32))
     for _ in range(_STEPS):
-        cube = high_product(b, high_product(b, x, x), x)
-        is_large = b.greater(cube, _LARGEST >> _CUBE_SHIFT)
-        cube = b.select(is_large, _LARGEST, b.logical_left_shift(cube, _CUBE_SHIFT))
-        rest = b.sub(high_product(b, x, _THREE_HALVES), high_product(b, half, cube))
-        x = b.logical_left_shift(rest, _PRODUCT_SHIFT)
-    root = high_product(b, x, _HALF_ROOT)
-    none = b.maximum(b.sub(0, shift), 0)
-    root, shift = b.logical_left_shift(root, none), b.maximum(shift, 0)
-    is_tiny = b.greater(2, total)
-    return b.select(is_tiny, _LARGEST, root), b.select(is_tiny, 0, shift)
-
-
-def high_product(b: Builder, x: Value, y: Value | int) -> Value:
-    """Return the upper half of a product, rounded."""
-    return b.mul(x, y, 31)
+        # The kernel would bound it to 31 bits; no number is that large.
+        cube = high_product(s, high_product(s, x, x), x)
+        cube = s.elementwise("logical_left_shift", cube, _CUBE_SHIFT)
+        rest = s.sub(high_product(s, x, _THREE_HALVES), high_product(s, half, cube))
+        x = s.elementwise("logical_left_shift", rest, _PRODUCT_SHIFT)
+    root = high_product(s, x, _HALF_ROOT)
+    root = s.elementwise("logical_left_shift", root, s.maximum(s.sub(0, shift), 0))
+    shift = s.maximum(shift, 0)
+    is_tiny = s.greater(2, total)
+    return s.select(is_tiny, _LARGEST, root), s.select(is_tiny, 0, shift)
 
 
 # -- LOCAL_RESPONSE_NORMALIZATION ------------------------------------------------------------------

@@ -22,6 +22,7 @@ from tosa_convert.frontends.lowering.scope import (
 )
 from tosa_convert.frontends.tflite.node import Node, Rule, place
 from tosa_convert.frontends.tflite.rescale import ONE, rescaled
+from tosa_convert.frontends.tflite.rules.elementwise import zeros
 from tosa_convert.frontends.tflite.scales import fixed_point, rescale_of, single
 
 #: Most elements that are compared with each segment.
@@ -122,20 +123,13 @@ def _cumulative_sum(n: Node) -> Array:
     exclusive, reverse = n.flag(0), n.flag(1)
     if n.is_quantised:
         raise NotLowered("TFLite has no kernel of quantised elements")
-    low, high = [0] * x.rank, [0] * x.rank
     if exclusive and x.shape[axis] == 1:
-        return Array(x.dtype, x.shape, np.zeros((1,) * x.rank, x.dtype))
-
-    def moved(a: Array, by: int) -> Array:
-        low[axis], high[axis] = (-by, by) if reverse else (by, -by)
-        return layout.pad(s, a, low, high, 0)
-
-    x = moved(x, 1) if exclusive else x
-    distance = 1
-    while distance < x.shape[axis]:
-        x = s.add(x, moved(x, distance))
-        distance *= 2
-    return x
+        return zeros(n)
+    if exclusive:
+        low, high = [0] * x.rank, [0] * x.rank
+        low[axis], high[axis] = (-1, 1) if reverse else (1, -1)
+        x = layout.pad(s, x, low, high, 0)
+    return reductions.cumulative(s, x, axis, reverse, "add", s.add)
 
 
 def _largest(n: Node) -> tuple[Array, Array]:

@@ -338,8 +338,8 @@ def inverse_root_of(value: int) -> tuple[int, int]:
     half = (number + 1) >> 1
     x = 1 << 28
     for _ in range(5):
-        cube = _high(_high(x, x), x)
-        cube = min(cube << 6, (1 << 31) - 1)
+        # The kernel would bound it to 31 bits; no number is that large.
+        cube = _high(_high(x, x), x) << 6
         x = (_high(x, 3 << 27) - _high(half, cube)) << 3
     root = _high(x, 1518500250)
     return (root << -shift, 0) if shift < 0 else (root, shift)

@@ -168,7 +168,7 @@ def _exact(size: int, wanted: int, *, aligned: bool, half: bool) -> ResizeAxis:
     if size == 1:
         numbers = wanted, 1, 0  # Every position is that of the only element.
     elif aligned and wanted > 1:
-        numbers = resize.corner_to_corner(size, wanted)
+        numbers = wanted - 1, size - 1, 0
     elif half:
         numbers = 2 * wanted, 2 * size, size - wanted
     else:

@@ -13,57 +13,28 @@ import numpy as np
 from tosa_convert.frontends.lowering import complex_numbers as pairs
 from tosa_convert.frontends.lowering import layout, spectral
 from tosa_convert.frontends.lowering.arithmetic import divided
-from tosa_convert.frontends.lowering.complex_numbers import Pair
+from tosa_convert.frontends.lowering.complex_numbers import Pair, is_complex, real_kind
 from tosa_convert.frontends.lowering.products import Window, conv_transposed
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant, whole_data
 from tosa_convert.frontends.torch.rules.node import Node, Rule
 from tosa_convert.frontends.torch.rules.products import product
 
+_MOVED: Final = (
+    *("view", "reshape", "_unsafe_view", "permute", "transpose", "t", "unsqueeze", "squeeze"),
+    *("expand", "slice", "select", "split", "split_with_sizes", "unbind", "clone", "alias"),
+    *("detach", "index", "index_select", "gather", "flip", "repeat", "sum", "mean", "neg"),
+    *("cumsum", "unfold", "diagonal", "flatten", "contiguous", "lift_fresh_copy", "cat"),
+    *("stack", "narrow", "scalar_tensor", "zeros", "zeros_like", "_neg_view", "prims.view_of"),
+    *("resolve_conj", "resolve_neg", "as_strided"),
+)
 #: Operators that do the same to both parts -> the positions of the operands that have parts.
 _BY_PARTS: Final[dict[str, tuple[int, ...]]] = {
-    **dict.fromkeys(
-        (
-            *(
-                "view",
-                "reshape",
-                "_unsafe_view",
-                "permute",
-                "transpose",
-                "t",
-                "unsqueeze",
-                "squeeze",
-            ),
-            *("expand", "slice", "select", "split", "split_with_sizes", "unbind", "clone", "alias"),
-            *("detach", "index", "index_select", "gather", "flip", "repeat", "sum", "mean", "neg"),
-            *("cumsum", "unfold", "diagonal", "flatten", "contiguous", "lift_fresh_copy", "cat"),
-            *(
-                "stack",
-                "narrow",
-                "scalar_tensor",
-                "zeros",
-                "zeros_like",
-                "_neg_view",
-                "prims.view_of",
-            ),
-            *("resolve_conj", "resolve_neg", "as_strided"),
-        ),
-        (0,),
-    ),
+    **dict.fromkeys(_MOVED, (0,)),
     **dict.fromkeys(("add", "sub", "slice_scatter", "select_scatter", "copy", "fill"), (0, 1)),
     **dict.fromkeys(("constant_pad_nd", "index_put", "masked_fill"), (0, 2)),
     **dict.fromkeys(("full", "full_like"), (1,)),
     "where": (1, 2),
 }
-
-
-def is_complex(dtype: Any) -> bool:
-    """Return whether elements are complex numbers."""
-    return getattr(dtype, "kind", "") == "c"
-
-
-def real_kind(dtype: Any) -> Any:
-    """Return the element type of the parts of complex numbers; others are their own."""
-    return np.zeros((), dtype).real.dtype if is_complex(dtype) else dtype
 
 
 def complex_rule(name: str, rule: Rule | None) -> Rule | None:
@@ -83,9 +54,8 @@ def _pair(value: Any, dtype: Any = None) -> Pair:
     if value.parts is not None:
         return value.parts
     if value.data is not None and is_complex(value.dtype):
-        both = (np.ascontiguousarray(part) for part in (value.data.real, value.data.imag))
-        real, imag = (Array(part.dtype, value.shape, part) for part in both)
-        return real, imag
+        real, imag = pairs.parts_of(value.data)
+        return replace(real, shape=value.shape), replace(imag, shape=value.shape)
     return pairs.of_real(value)
 
 
@@ -170,13 +140,7 @@ def _sign(n: Node, a: Any) -> Pair:
 
 def _product(n: Node, a: Any, b: Any) -> Pair:
     """Multiply matrices."""
-    x, y, s, dot = _pair(a), _pair(b), n.scope, partial(product, n)
-    if _is_real(a):
-        return dot(x[0], y[0]), dot(x[0], y[1])
-    if _is_real(b):
-        return dot(x[0], y[0]), dot(x[1], y[0])
-    real = s.sub(dot(x[0], y[0]), dot(x[1], y[1]))
-    return real, s.add(dot(x[0], y[1]), dot(x[1], y[0]))
+    return pairs.contracted(n.scope, _pair(a), _pair(b), partial(product, n))
 
 
 def _equal(n: Node, a: Any, b: Any, *, is_other: bool) -> Array:
@@ -194,16 +158,6 @@ def _ones(n: Node, *_: Any, **__: Any) -> Pair:
 def _converted(n: Node, a: Array, *_: Any, **__: Any) -> Pair:
     """Convert to other complex numbers, or to the real parts."""
     real, imag = (n.convert(part, n.dtype) for part in _pair(a))
-    return real, imag
-
-
-def _as_real(n: Node, a: Array) -> Array:
-    return layout.stack(n.scope, _pair(a), a.rank)
-
-
-def _as_complex(n: Node, a: Array) -> Pair:
-    parts = [layout.part(n.scope, a, a.rank - 1, k, k + 1) for k in range(2)]
-    real, imag = (layout.reshape(n.scope, part, a.shape[:-1]) for part in parts)
     return real, imag
 
 
@@ -341,8 +295,8 @@ RULES: Final[dict[str, Rule]] = {
     "imag": lambda n, a: _pair(a)[1],
     "complex": lambda n, a, b: tuple(n.arrays(a, b)),
     "polar": lambda n, a, b: pairs.polar(n.scope, *n.arrays(a, b)),
-    "view_as_complex": _as_complex,
-    "view_as_real": _as_real,
+    "view_as_complex": lambda n, a: tuple(layout.unstack(n.scope, a, a.rank - 1)),
+    "view_as_real": lambda n, a: layout.stack(n.scope, _pair(a), a.rank),
     **dict.fromkeys(("ones", "ones_like", "new_ones"), _ones),
     "_to_copy": _converted,
     "prims.convert_element_type": _converted,

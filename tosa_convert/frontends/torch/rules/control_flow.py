@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import control_flow, layout
-from tosa_convert.frontends.lowering.control_flow import UNROLLED, row_at, with_row
-from tosa_convert.frontends.lowering.scope import BOOL, Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.control_flow import UNROLLED, Columns, tables_of
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import BOOL
 from tosa_convert.frontends.torch.rules.node import Node, Rule
 
 
@@ -50,35 +51,20 @@ def _scan(
     if count * nodes <= UNROLLED:
         rows = []
         for index in range(count):
-            given = [
-                layout.reshape(s, layout.part(s, one, 0, index, index + 1), one.shape[1:])
-                for one in columns
-            ]
+            given = [layout.row(s, one, index) for one in columns]
             made = n.run(s, body, [*carry, *given, *held])
             carry = made[: len(carry)]
             rows.append(made[len(carry) :])
         return [*carry, *(layout.stack(s, column) for column in zip(*rows, strict=True))]
-    kinds = list(zip(n.shapes, n.dtypes, strict=True))[len(carry) :]
-    tables = [Array(kind, shape, np.zeros((1,) * len(shape), kind)) for shape, kind in kinds]
-    first = constant(np.zeros((1,), np.int32))
+    tables = tables_of(list(zip(n.dtypes, n.shapes, strict=True))[len(carry) :])
 
-    def condition(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
-        return [scope.greater(count, layout.reshape(scope, inner[0], ()))]
+    def turn(
+        scope: Scope, now: Sequence[Array], rows: Sequence[Array], given: Sequence[Array]
+    ) -> list[Array]:
+        return n.run(scope, body, [*now, *rows, *given])
 
-    def step(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
-        index, now, made = inner[0], inner[1 : 1 + len(carry)], inner[1 + len(carry) :]
-        rows = [row_at(scope, column, index) for column in given[: len(columns)]]
-        results = n.run(scope, body, [*now, *rows, *given[len(columns) :]])
-        written = [
-            with_row(scope, table, index, row)
-            for table, row in zip(made, results[len(carry) :], strict=True)
-        ]
-        return [scope.add(index, 1), *results[: len(carry)], *written]
-
-    found = control_flow.while_loop(
-        s, [first, *carry, *tables], [*columns, *held], condition, step, {0: (0, count - 1)}
-    )
-    return found[1:]
+    taken, results = (Columns(row, [False] * len(row)) for row in (columns, tables))
+    return control_flow.scan(s, count, carry, taken, results, held, turn)
 
 
 RULES: Final[dict[str, Rule]] = {"cond": _cond, "while_loop": _while_loop, "scan": _scan}

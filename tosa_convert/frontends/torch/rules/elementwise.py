@@ -13,17 +13,8 @@ import torch
 from tosa_convert.frontends.lowering import activations, arithmetic, complex_numbers, functions
 from tosa_convert.frontends.lowering.limits import limits_of_result
 from tosa_convert.frontends.lowering.quantization import divided_once
-from tosa_convert.frontends.lowering.scope import (
-    BOOL,
-    FLOAT32,
-    Array,
-    NotLowered,
-    Scope,
-    carrier,
-    constant,
-    is_float,
-    is_unsigned,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, carrier, is_float, is_unsigned
 from tosa_convert.frontends.torch.rules.node import Node, Rule, kind_of
 
 # -- arithmetic ----------------------------------------------------------------------------------
@@ -51,15 +42,21 @@ def _arithmetic(n: Node, a: Any, b: Any, *, alpha: Any = 1, word: str) -> Array:
     return combined(n.scope, word, x, y)
 
 
-def _division(n: Node, a: Any, b: Any) -> Array:
-    return arithmetic.divided(n.scope, *n.arrays(a, b))
+def _binary(function: Callable[..., Array], *, promotes: bool = False, **named: Any) -> Rule:
+    """Return the rule of a function of two arrays, in the type of the result or of both operands."""
+
+    def rule(n: Node, a: Any, b: Any) -> Array:
+        kind = n.promoted(0, 1) if promotes else n.dtype
+        return function(n.scope, *n.arrays(a, b, dtype=kind), **named)
+
+    return rule
 
 
 def _divided_whole(n: Node, a: Any, b: Any, *, rounding_mode: str | None = None) -> Array:
     """Lower `div` with a rounding mode, and `//`."""
-    if rounding_mode is None:
-        return _division(n, a, b)
     s, (x, y) = n.scope, n.arrays(a, b)
+    if rounding_mode is None:
+        return arithmetic.divided(s, x, y)
     if rounding_mode == "floor":
         return arithmetic.floor_quotient(s, x, y)
     return _truncated_quotient(n, x, y) if is_float(x.dtype) else arithmetic.div(s, x, y)
@@ -73,17 +70,12 @@ def _truncated_quotient(n: Node, x: Array, y: Array) -> Array:
     return arithmetic.truncated(s, n.convert(made, n.dtype))
 
 
-def _remainder(n: Node, a: Any, b: Any, *, function: Callable[..., Array]) -> Array:
-    return function(n.scope, *n.arrays(a, b))
+def _extremum(s: Scope, x: Array, y: Array, *, name: str) -> Array:
+    return arithmetic.extremum(s, name, x, y)
 
 
-def _extremum(n: Node, a: Any, b: Any, *, name: str) -> Array:
-    return arithmetic.extremum(n.scope, name, *n.arrays(a, b))
-
-
-def _extremum_of_numbers(n: Node, a: Any, b: Any, *, name: str) -> Array:
+def _extremum_of_numbers(s: Scope, x: Array, y: Array, *, name: str) -> Array:
     """Return the number where one of the two is NaN."""
-    s, (x, y) = n.scope, n.arrays(a, b)
     made = arithmetic.extremum(s, name, x, y)
     if not is_float(x.dtype):
         return made
@@ -126,39 +118,10 @@ def _fractional_power(s: Scope, x: Array, exponent: float) -> Array:
 # -- comparisons, truth values and bits ----------------------------------------------------------
 
 
-def _comparison(n: Node, a: Any, b: Any, *, name: str, is_flipped: bool = False) -> Array:
-    x, y = n.arrays(a, b, dtype=n.promoted(0, 1))
-    return arithmetic.compared(n.scope, x, y, name, is_flipped)
-
-
-def _equal(n: Node, a: Any, b: Any) -> Array:
-    return arithmetic.equals(n.scope, *n.arrays(a, b, dtype=n.promoted(0, 1)))
-
-
-def _not_equal(n: Node, a: Any, b: Any) -> Array:
-    return arithmetic.ne(n.scope, *n.arrays(a, b, dtype=n.promoted(0, 1)))
-
-
-def _logical(n: Node, a: Any, b: Any, *, word: str) -> Array:
-    return n.scope.elementwise(f"logical_{word}", *n.arrays(a, b, dtype=BOOL))
-
-
-def _logical_not(n: Node, a: Array) -> Array:
-    return n.scope.negation(n.convert(a, BOOL))
-
-
-def _bitwise(n: Node, a: Any, b: Any, *, word: str) -> Array:
-    x, y = n.arrays(a, b)
-    return arithmetic.bitwise(n.scope, x, y, word)
-
-
-def _shifted(n: Node, a: Any, b: Any, *, is_left: bool) -> Array:
-    x, by = n.arrays(a, b)
-    if is_left:
-        return arithmetic.shifted(n.scope, x, by, "logical_left_shift")
+def _shifted_right(s: Scope, x: Array, by: Array) -> Array:
     if is_unsigned(x.dtype):
-        return arithmetic.shifted(n.scope, x, by, "logical_right_shift")
-    return arithmetic.shifted(n.scope, x, by, "arithmetic_right_shift", round=False)
+        return arithmetic.shifted(s, x, by, "logical_right_shift")
+    return arithmetic.shifted(s, x, by, "arithmetic_right_shift", round=False)
 
 
 def where(n: Node, condition: Array, yes: Any, no: Any) -> Array:
@@ -197,14 +160,8 @@ def _unary(n: Node, a: Any, *, function: Unary) -> Array:
     return function(n.scope, x)
 
 
-def _in_fp32(n: Node, a: Any, *, function: Unary) -> Array:
-    (x,) = n.arrays(a, dtype=FLOAT32)
-    return n.convert(function(n.scope, x), n.dtype)
-
-
-def _of_two(n: Node, a: Any, b: Any, *, function: Callable[..., Array]) -> Array:
-    """Compute a function of two arrays in FP32."""
-    return n.convert(function(n.scope, *n.arrays(a, b, dtype=FLOAT32)), n.dtype)
+def _in_fp32(n: Node, *given: Any, function: Callable[..., Array]) -> Array:
+    return n.convert(function(n.scope, *n.arrays(*given, dtype=FLOAT32)), n.dtype)
 
 
 def _with_sign(s: Scope, x: Array, y: Array) -> Array:
@@ -214,31 +171,18 @@ def _with_sign(s: Scope, x: Array, y: Array) -> Array:
 
 def _hypotenuse(s: Scope, x: Array, y: Array) -> Array:
     """Return the root of the sum of squares, which is infinite beside infinity, even of NaN."""
-    is_infinite = s.equal(s.elementwise("maximum", *_sizes_of_numbers(s, x, y)), math.inf)
+    sizes = [s.elementwise("abs", s.select(s.is_nan(one), 0, one)) for one in (x, y)]
+    is_infinite = s.equal(s.elementwise("maximum", *sizes), math.inf)
     return s.select(is_infinite, math.inf, complex_numbers.magnitude(s, (x, y)))
 
 
-def _sizes_of_numbers(s: Scope, *values: Array) -> list[Array]:
-    return [s.elementwise("abs", s.select(s.is_nan(one), 0, one)) for one in values]
-
-
-def _angle(s: Scope, x: Array) -> Array:
-    return s.select(s.greater(0, x), math.pi, s.select(s.is_nan(x), x, 0))
-
-
-def _operator(name: str) -> Rule:
-    """Return the rule of a function that is an operator of TOSA."""
-    return partial(_unary, function=lambda s, x: s.elementwise(name, x))
+def _operator(name: str) -> Unary:
+    return lambda s, x: s.elementwise(name, x)
 
 
 def _logarithm(base: float) -> Rule:
     scale = 1 / math.log(base)
     return partial(_in_fp32, function=lambda s, x: s.mul(s.elementwise("log", x), scale))
-
-
-def _reciprocal(n: Node, a: Any) -> Array:
-    (x,) = n.arrays(a)
-    return n.scope.elementwise("reciprocal", x)
 
 
 def _rounded(n: Node, a: Array, *, decimals: int = 0) -> Array:
@@ -253,12 +197,8 @@ def _rounded(n: Node, a: Array, *, decimals: int = 0) -> Array:
     return functions.round_to_even(n.scope, a)
 
 
-def _whole(n: Node, a: Array, *, name: str) -> Array:
-    return n.scope.elementwise(name, a) if is_float(a.dtype) else a
-
-
-def _truncated(n: Node, a: Array) -> Array:
-    return arithmetic.truncated(n.scope, a) if is_float(a.dtype) else a
+def _whole(n: Node, a: Array, *, function: Unary) -> Array:
+    return function(n.scope, a) if is_float(a.dtype) else a
 
 
 # -- activations ---------------------------------------------------------------------------------
@@ -274,7 +214,7 @@ def clamp(n: Node, a: Array, low: Any = None, high: Any = None) -> Array:
             return Array(kind, x.shape, np.full((1,) * x.rank, np.nan, kind))
         least = -math.inf if low is None else low
         most = math.inf if high is None else high
-        return n.clamp(x, min(least, most), most)
+        return arithmetic.clip(n.scope, x, min(least, most), most)
     for bound, name, word in ((low, "maximum", "min"), (high, "minimum", "max")):
         if bound is not None:
             x = arithmetic.extremum(s, name, *n.arrays(x, _held_bound(bound, kind, word)))
@@ -291,18 +231,6 @@ def _held_bound(bound: Any, kind: np.dtype[Any], word: str) -> Any:
     end = limits.min if word == "min" else limits.max
     number = torch.tensor(end, dtype=getattr(torch, str(kind)))
     return int(torch.clamp(number, **{word: bound}))
-
-
-def _relu(n: Node, a: Array) -> Array:
-    return clamp(n, a, 0)
-
-
-def _leaky_relu(n: Node, a: Array, slope: float = 0.01) -> Array:
-    return activations.leaky_relu(n.scope, a, slope)
-
-
-def _elu(n: Node, a: Array, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Array:
-    return activations.elu(n.scope, a, alpha, scale, input_scale)
 
 
 def _gelu(n: Node, a: Array, *, approximate: str = "none") -> Array:
@@ -326,50 +254,55 @@ def _random_leaky_relu(
     return [activations.leaky_relu(n.scope, a, (low + high) / 2), noise]
 
 
-# -- conversions ---------------------------------------------------------------------------------
-
-
-def _to_copy(n: Node, a: Array, **_: Any) -> Array:
-    return n.convert(a, n.dtype)
-
-
-def _convert_element_type(n: Node, a: Array, dtype: Any) -> Array:
-    return n.convert(a, n.own(kind_of(dtype)))
-
+#: Functions of the lowering that compute in FP32, by torch's names of them.
+_FUNCTIONS: Final = {
+    **{
+        name: name
+        for name in (
+            *("expm1", "log1p", "exp2", "erfc", "tan", "atan", "asin", "acos", "sinh", "cosh"),
+            *("asinh", "acosh", "atanh"),
+        )
+    },
+    **dict.fromkeys(("erfinv", "special_erfinv"), "erf_inv"),
+}
+_OPERATORS: Final = (
+    *("exp", "log", "sin", "cos", "tanh", "sigmoid", "erf", "rsqrt", "reciprocal"),
+)
 
 RULES: Final[dict[str, Rule]] = {
-    "add": partial(_arithmetic, word="add"),
-    "sub": partial(_arithmetic, word="sub"),
-    "mul": partial(_arithmetic, word="mul"),
-    "div": _division,
-    "div.Tensor_mode": _divided_whole,
-    "div.Scalar_mode": _divided_whole,
+    **{word: partial(_arithmetic, word=word) for word in ("add", "sub", "mul")},
+    "div": _divided_whole,
     "floor_divide": partial(_divided_whole, rounding_mode="floor"),
-    "fmod": partial(_remainder, function=arithmetic.rem),
-    "remainder": partial(_remainder, function=arithmetic.floor_remainder),
-    "maximum": partial(_extremum, name="maximum"),
-    "max.other": partial(_extremum, name="maximum"),
-    "minimum": partial(_extremum, name="minimum"),
-    "min.other": partial(_extremum, name="minimum"),
-    "fmax": partial(_extremum_of_numbers, name="maximum"),
-    "fmin": partial(_extremum_of_numbers, name="minimum"),
+    "fmod": _binary(arithmetic.rem),
+    "remainder": _binary(arithmetic.floor_remainder),
+    **dict.fromkeys(("maximum", "max.other"), _binary(_extremum, name="maximum")),
+    **dict.fromkeys(("minimum", "min.other"), _binary(_extremum, name="minimum")),
+    "fmax": _binary(_extremum_of_numbers, name="maximum"),
+    "fmin": _binary(_extremum_of_numbers, name="minimum"),
     "neg": lambda n, a: arithmetic.neg(n.scope, a),
     "abs": lambda n, a: arithmetic.abs_(n.scope, a),
     "sign": _sign,
     "sgn": _sign,
     "pow": _power,
-    "gt": partial(_comparison, name="greater"),
-    "ge": partial(_comparison, name="greater_equal"),
-    "lt": partial(_comparison, name="greater", is_flipped=True),
-    "le": partial(_comparison, name="greater_equal", is_flipped=True),
-    "eq": _equal,
-    "ne": _not_equal,
-    **{f"logical_{word}": partial(_logical, word=word) for word in ("and", "or", "xor")},
-    "logical_not": _logical_not,
-    **{f"bitwise_{word}": partial(_bitwise, word=word) for word in ("and", "or", "xor")},
+    "gt": _binary(arithmetic.compared, promotes=True, name="greater"),
+    "ge": _binary(arithmetic.compared, promotes=True, name="greater_equal"),
+    "lt": _binary(arithmetic.compared, promotes=True, name="greater", is_flipped=True),
+    "le": _binary(arithmetic.compared, promotes=True, name="greater_equal", is_flipped=True),
+    "eq": _binary(arithmetic.equals, promotes=True),
+    "ne": _binary(arithmetic.ne, promotes=True),
+    **{
+        f"logical_{word}": lambda n, a, b, word=word: n.scope.elementwise(
+            f"logical_{word}", *n.arrays(a, b, dtype=BOOL)
+        )
+        for word in ("and", "or", "xor")
+    },
+    "logical_not": lambda n, a: n.scope.negation(n.convert(a, BOOL)),
+    **{f"bitwise_{word}": _binary(arithmetic.bitwise, word=word) for word in ("and", "or", "xor")},
     "bitwise_not": lambda n, a: arithmetic.not_(n.scope, a),
-    **dict.fromkeys(("bitwise_left_shift", "__lshift__"), partial(_shifted, is_left=True)),
-    **dict.fromkeys(("bitwise_right_shift", "__rshift__"), partial(_shifted, is_left=False)),
+    **dict.fromkeys(
+        ("bitwise_left_shift", "__lshift__"), _binary(arithmetic.shifted, name="logical_left_shift")
+    ),
+    **dict.fromkeys(("bitwise_right_shift", "__rshift__"), _binary(_shifted_right)),
     "where": where,
     "isnan": partial(_test, function=Scope.is_nan, of_integers=False),
     "isfinite": partial(_test, function=functions.is_finite, of_integers=True),
@@ -377,46 +310,36 @@ RULES: Final[dict[str, Rule]] = {
         _test, function=lambda s, x: s.equal(s.elementwise("abs", x), math.inf), of_integers=False
     ),
     "signbit": _has_minus,
-    "copysign": partial(_of_two, function=_with_sign),
-    "atan2": partial(_of_two, function=functions.atan2),
-    "hypot": partial(_of_two, function=_hypotenuse),
-    "angle": partial(_in_fp32, function=_angle),
-    **{
-        name: _operator(name)
-        for name in ("exp", "log", "sin", "cos", "tanh", "sigmoid", "erf", "rsqrt")
-    },
+    "copysign": partial(_in_fp32, function=_with_sign),
+    "atan2": partial(_in_fp32, function=functions.atan2),
+    "hypot": partial(_in_fp32, function=_hypotenuse),
+    "angle": partial(
+        _in_fp32,
+        function=lambda s, x: s.select(s.greater(0, x), math.pi, s.select(s.is_nan(x), x, 0)),
+    ),
+    **{name: partial(_unary, function=_operator(name)) for name in _OPERATORS},
     "sqrt": partial(_unary, function=functions.sqrt),
-    "reciprocal": _reciprocal,
     "log2": _logarithm(2),
     "log10": _logarithm(10),
     **{
         name: partial(_in_fp32, function=getattr(functions, function))
-        for name, function in (
-            *(
-                (name, name)
-                for name in (
-                    *("expm1", "log1p", "exp2", "erfc", "tan", "atan", "asin", "acos", "sinh"),
-                    *("cosh", "asinh", "acosh", "atanh"),
-                )
-            ),
-            *(("erfinv", "erf_inv"), ("special_erfinv", "erf_inv")),
-        )
+        for name, function in _FUNCTIONS.items()
     },
-    "floor": partial(_whole, name="floor"),
-    "ceil": partial(_whole, name="ceil"),
-    "trunc": _truncated,
+    "floor": partial(_whole, function=_operator("floor")),
+    "ceil": partial(_whole, function=_operator("ceil")),
+    "trunc": partial(_whole, function=arithmetic.truncated),
     "round": _rounded,
     "clamp": clamp,
     "hardtanh": lambda n, a, low=-1.0, high=1.0: clamp(n, a, low, high),
-    "clamp_min": lambda n, a, low: clamp(n, a, low),
+    "clamp_min": clamp,
     "clamp_max": lambda n, a, high: clamp(n, a, None, high),
-    "relu": _relu,
-    "leaky_relu": _leaky_relu,
-    "elu": _elu,
+    "relu": lambda n, a: clamp(n, a, 0),
+    "leaky_relu": lambda n, a, slope=0.01: activations.leaky_relu(n.scope, a, slope),
+    "elu": lambda n, a, *numbers: activations.elu(n.scope, a, *numbers),
     "gelu": _gelu,
     "native_dropout": _dropout,
     "rrelu_with_noise_functional": _random_leaky_relu,
-    "silu": partial(_in_fp32, function=activations.silu),
-    "_to_copy": _to_copy,
-    "prims.convert_element_type": _convert_element_type,
+    "silu": partial(_in_fp32, function=activations.swish),
+    "_to_copy": lambda n, a, **_: n.convert(a, n.dtype),
+    "prims.convert_element_type": lambda n, a, dtype: n.convert(a, n.own(kind_of(dtype))),
 }

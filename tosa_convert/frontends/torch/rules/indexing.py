@@ -13,14 +13,15 @@ from tosa_convert.frontends.lowering.arithmetic import compared, divided
 from tosa_convert.frontends.lowering.indexing import (
     MOST_COMPARED,
     as_rows,
+    from_front,
     from_rows,
     positions,
     rows_at,
 )
-from tosa_convert.frontends.lowering.limits import known_limits
 from tosa_convert.frontends.lowering.products import product
 from tosa_convert.frontends.lowering.reductions import summed
-from tosa_convert.frontends.lowering.scope import BOOL, INT32, Array, NotLowered, constant
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
+from tosa_convert.frontends.lowering.types import BOOL, INT32
 from tosa_convert.frontends.torch.rules.node import Node, Rule
 
 
@@ -34,10 +35,6 @@ def rows_of(n: Node, table: Array, index: Array) -> Array:
     flat = layout.reshape(s, as_rows(s, table), (table.shape[0], math.prod(rest)))
     made = rows_at(s, flat, n.index(index))
     return from_rows(s, layout.reshape(s, made, (*index.shape, *rest)), table.dtype)
-
-
-def _embedding(n: Node, weight: Array, index: Array, *_: Any) -> Array:
-    return rows_of(n, weight, index)
 
 
 def index_select(n: Node, a: Array, dim: int, index: Array) -> Array:
@@ -88,19 +85,6 @@ def _runs(index: Any) -> list[tuple[int, int]]:
     return [(int(run[0]), int(run[-1]) + 1) for run in np.split(index, breaks)]
 
 
-def from_front(n: Node, index: Array, size: int) -> Array:
-    """Return indices as INT32; those below 0 count from the end."""
-    s = n.scope
-    low, _ = known_limits(index)
-    if index.data is not None:
-        data = np.where(index.data < 0, index.data + size, index.data)
-        return Array(np.dtype(np.int32), index.shape, data.astype(np.int32))
-    made = n.index(index)
-    if low >= 0:
-        return made
-    return s.select(s.greater(0, made), s.add(made, size), made)
-
-
 def _index(n: Node, a: Array, indices: Sequence[Array | None]) -> Array:
     """`a[indices]`: by rows of a table of the dimensions that are indexed."""
     s = n.scope
@@ -118,11 +102,7 @@ def _index(n: Node, a: Array, indices: Sequence[Array | None]) -> Array:
     # Neighbouring indices leave the batch at the place of the first one; others put it in front.
     if axes == list(range(axes[0], axes[-1] + 1)) and axes[0]:
         count, before = len(batch), axes[0]
-        order = [
-            *range(count, count + before),
-            *range(count),
-            *range(count + before, made.rank),
-        ]
+        order = [*range(count, count + before), *range(count), *range(count + before, made.rank)]
         made = layout.transpose(s, made, order)
     return made
 
@@ -136,7 +116,7 @@ def places_of(
     given = [one for one in indices if one is not None]
     batch = np.broadcast_shapes(*(one.shape for one in given))
     parts = [
-        n.ranked(from_front(n, one, shape[axis]), len(batch))
+        n.ranked(from_front(s, one, shape[axis]), len(batch))
         for axis, one in zip(axes, given, strict=True)
     ]
     found = positions(s, parts, [shape[axis] for axis in axes])
@@ -251,7 +231,7 @@ def _search_sorted(
 
 
 RULES: Final[dict[str, Rule]] = {
-    "embedding": _embedding,
+    "embedding": lambda n, weight, index, *_: rows_of(n, weight, index),
     "index_select": index_select,
     "index": _index,
     "_unsafe_index": _index,

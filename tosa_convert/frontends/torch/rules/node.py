@@ -10,20 +10,11 @@ import numpy as np
 import torch
 
 from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.arithmetic import clip
 from tosa_convert.frontends.lowering.conversion import converted
-from tosa_convert.frontends.lowering.scope import (
-    FLOAT32,
-    INT32,
-    Array,
-    NotLowered,
-    Scope,
-    constant,
-    is_float,
-    is_small,
-    neutral,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import FLOAT32, INT32, INT64, is_float, is_small, neutral
 
-INT64: Final = np.dtype(np.int64)
 #: Types of torch that its tensors do not have as arrays of numpy; ml_dtypes gives numpy their names.
 _EXTENDED: Final = (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
 _FP8: Final = (np.dtype("float8_e4m3fn"), np.dtype("float8_e5m2"))
@@ -117,7 +108,7 @@ class Node:
         if kind in _FP8:
             number = self.convert(a, FLOAT32)
             if kind == _FP8[0] and _SATURATES:
-                number = self.clamp(number, -448.0, 448.0)
+                number = clip(s, number, -448.0, 448.0)
             return s.cast(number, kind)
         if a.dtype in _FP8:
             return self.convert(s.cast(a, FLOAT32), kind)
@@ -161,15 +152,6 @@ class Node:
 
     def own(self, kind: np.dtype[Any]) -> np.dtype[Any]:
         return own_kind(kind, self.narrow)
-
-    def clamp(self, a: Array, low: float, high: float) -> Array:
-        """CLAMP of floating point."""
-        if a.data is not None:
-            return Array(a.dtype, a.shape, np.clip(a.data, low, high).astype(a.dtype))
-        made = self.scope.builder.clamp(
-            self.scope.value(a), min_val=float(low), max_val=float(high)
-        )
-        return Array(a.dtype, a.shape, None, made)
 
 
 #: Lowers an operator: its node, and its operands.

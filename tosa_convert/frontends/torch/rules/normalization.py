@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -10,20 +11,17 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout, normalization
 from tosa_convert.frontends.lowering.arithmetic import clip, divided
 from tosa_convert.frontends.lowering.reductions import extreme, summed
-from tosa_convert.frontends.lowering.scope import FLOAT32, Array
+from tosa_convert.frontends.lowering.scope import Array
+from tosa_convert.frontends.lowering.types import FLOAT32
 from tosa_convert.frontends.torch.rules.node import Node, Rule
 
 
-def _softmax(n: Node, a: Array, dim: int, *_: Any) -> Array:
+def _softmax(n: Node, a: Array, dim: int, *_: Any, is_log: bool = False) -> Array:
     s, x = n.scope, n.convert(a, FLOAT32)
     if a.rank == 0:  # It is 1, or NaN.
-        return n.convert(s.elementwise("exp", s.sub(x, x)), n.dtype)
-    return n.convert(normalization.softmax(s, x, dim), n.dtype)
-
-
-def _log_softmax(n: Node, a: Array, dim: int, *_: Any) -> Array:
-    s, x = n.scope, n.convert(a, FLOAT32)
-    made = s.sub(x, x) if a.rank == 0 else normalization.log_softmax(s, x, dim)
+        made = s.sub(x, x) if is_log else s.elementwise("exp", s.sub(x, x))
+    else:
+        made = (normalization.log_softmax if is_log else normalization.softmax)(s, x, dim)
     return n.convert(made, n.dtype)
 
 
@@ -95,10 +93,8 @@ def _safe_softmax(n: Node, a: Array, dim: int, dtype: Any = None) -> Array:
 
 
 RULES: Final[dict[str, Rule]] = {
-    "_softmax": _softmax,
-    "softmax": _softmax,
-    "_log_softmax": _log_softmax,
-    "log_softmax": _log_softmax,
+    **dict.fromkeys(("_softmax", "softmax"), _softmax),
+    **dict.fromkeys(("_log_softmax", "log_softmax"), partial(_softmax, is_log=True)),
     "_native_batch_norm_legit_no_training": _batch_norm,
     "native_layer_norm": _layer_norm,
     "native_group_norm": _group_norm,

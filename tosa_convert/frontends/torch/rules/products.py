@@ -9,7 +9,8 @@ import numpy as np
 
 from tosa_convert.frontends.lowering import layout, products
 from tosa_convert.frontends.lowering.products import Window
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant, is_float
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
+from tosa_convert.frontends.lowering.types import is_float
 from tosa_convert.frontends.torch.rules.elementwise import combined
 from tosa_convert.frontends.torch.rules.node import Node, Rule, sizes_of
 from tosa_convert.frontends.torch.rules.reductions import summed

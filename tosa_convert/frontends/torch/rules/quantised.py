@@ -8,9 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import functions, layout, reductions
-from tosa_convert.frontends.lowering.arithmetic import clamp, divided, extremum
+from tosa_convert.frontends.lowering.arithmetic import clamp, clip, divided, extremum
 from tosa_convert.frontends.lowering.quantization import dequantized, limits, rounded
-from tosa_convert.frontends.lowering.scope import FLOAT32, Array, constant
+from tosa_convert.frontends.lowering.scope import Array, constant
+from tosa_convert.frontends.lowering.types import FLOAT32
 from tosa_convert.frontends.torch.rules.node import Node, Rule, kind_of
 
 
@@ -23,8 +24,23 @@ def _of_axis(n: Node, one: Any, rank: int, axis: int | None) -> Array:
     return layout.reshape(n.scope, held, shape)
 
 
-def _quantized(
-    n: Node, a: Array, scale: Any, zero_point: Any, least: int, most: int, axis: int | None
+def _per_channel(rule: Rule) -> Rule:
+    """Return the rule that has scales along an axis, which its fourth operand is."""
+    return lambda n, a, scales, zeros, axis, *given, **_: rule(
+        n, a, scales, zeros, *given, axis=axis % a.rank
+    )
+
+
+def _quantize(
+    n: Node,
+    a: Array,
+    scale: Any,
+    zero_point: Any,
+    least: int,
+    most: int,
+    *_: Any,
+    axis: int | None = None,
+    **__: Any,
 ) -> Array:
     """Multiply by the reciprocal of the scale, as torch does, and round halves to even."""
     s = n.scope
@@ -36,7 +52,7 @@ def _quantized(
         return rounded(s, real, zero, n.dtype)
     number = zero.number()
     if number is not None:
-        real = n.clamp(real, least - int(number), most - int(number))
+        real = clip(n.scope, real, least - int(number), most - int(number))
         return rounded(s, real, zero, n.dtype)
     made = rounded(s, real, zero, n.dtype)
     for bound, name in ((least, "maximum"), (most, "minimum")):
@@ -44,29 +60,9 @@ def _quantized(
     return made
 
 
-def _quantize(
-    n: Node, a: Array, scale: Any, zero_point: Any, least: int, most: int, *_: Any, **__: Any
+def _dequantize(
+    n: Node, a: Array, scale: Any, zero_point: Any, *_: Any, axis: int | None = None, **__: Any
 ) -> Array:
-    return _quantized(n, a, scale, zero_point, least, most, None)
-
-
-def _quantize_channels(
-    n: Node, a: Array, scales: Any, zero_points: Any, axis: int, least: int, most: int, *_: Any
-) -> Array:
-    return _quantized(n, a, scales, zero_points, least, most, axis % a.rank)
-
-
-def _dequantize(n: Node, a: Array, scale: Any, zero_point: Any, *_: Any, **__: Any) -> Array:
-    return _dequantized(n, a, scale, zero_point, None)
-
-
-def _dequantize_channels(
-    n: Node, a: Array, scales: Any, zero_points: Any, axis: int, *_: Any, **__: Any
-) -> Array:
-    return _dequantized(n, a, scales, zero_points, axis % a.rank)
-
-
-def _dequantized(n: Node, a: Array, scale: Any, zero_point: Any, axis: int | None) -> Array:
     zero = None if zero_point is None else _of_axis(n, zero_point, a.rank, axis)
     factor = n.convert(_of_axis(n, scale, a.rank, axis), FLOAT32)
     if a.is_constant:  # Weights stay integers.
@@ -113,20 +109,14 @@ def _fake_quantized(
     return n.convert(made, n.dtype)
 
 
-def _fake_quantized_channels(
-    n: Node, a: Array, scales: Array, zeros: Array, axis: int, least: int, most: int
-) -> Array:
-    return _fake_quantized(n, a, scales, zeros, least, most, axis=axis % a.rank)
-
-
 _NAMESPACE: Final = "quantized_decomposed"
 RULES: Final[dict[str, Rule]] = {
     f"{_NAMESPACE}.quantize_per_tensor": _quantize,
     f"{_NAMESPACE}.dequantize_per_tensor": _dequantize,
-    f"{_NAMESPACE}.quantize_per_channel": _quantize_channels,
-    f"{_NAMESPACE}.dequantize_per_channel": _dequantize_channels,
+    f"{_NAMESPACE}.quantize_per_channel": _per_channel(_quantize),
+    f"{_NAMESPACE}.dequantize_per_channel": _per_channel(_dequantize),
     f"{_NAMESPACE}.choose_qparams": partial(_choose, is_symmetric=False),
     f"{_NAMESPACE}.choose_qparams_symmetric": partial(_choose, is_symmetric=True),
     "fake_quantize_per_tensor_affine": _fake_quantized,
-    "fake_quantize_per_channel_affine": _fake_quantized_channels,
+    "fake_quantize_per_channel_affine": _per_channel(_fake_quantized),
 }

@@ -11,19 +11,10 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout, normalization, reductions, resize, sorting
 from tosa_convert.frontends.lowering.arithmetic import ordered
 from tosa_convert.frontends.lowering.conversion import converted
-from tosa_convert.frontends.lowering.scope import (
-    BOOL,
-    FLOAT32,
-    INT32,
-    Array,
-    NotLowered,
-    constant,
-    is_float,
-    is_small,
-)
-from tosa_convert.frontends.recipes import cumulate
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
+from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, INT32, INT64, is_float, is_small
 from tosa_convert.frontends.torch.rules.elementwise import combined
-from tosa_convert.frontends.torch.rules.node import INT64, Node, Rule, axes_of
+from tosa_convert.frontends.torch.rules.node import Node, Rule, axes_of
 
 
 def summed(n: Node, a: Array, axes: Sequence[int]) -> Array:
@@ -39,29 +30,31 @@ def extreme(n: Node, a: Array, axes: Sequence[int], word: str) -> Array:
     return reductions.extreme(n.scope, a, axes, word, keep=True)
 
 
-def _shaped(n: Node, a: Array) -> Array:
-    """Reshape to the shape that torch found: with the reduced axes or without."""
-    return layout.reshape(n.scope, a, n.shape)
+def _result(n: Node, a: Array) -> Array:
+    """Give a result the shape that torch found, with the reduced axes or without, and its type."""
+    return n.convert(layout.reshape(n.scope, a, n.shape), n.dtype)
+
+
+def _wide(n: Node, a: Array) -> Array:
+    """Return what is summed or multiplied: in FP32, or in the type of the result."""
+    return n.convert(a, FLOAT32 if is_float(a.dtype) else n.dtype)
 
 
 def _sum(n: Node, a: Array, dim: Any = None, *_: Any, **__: Any) -> Array:
-    wide = n.convert(a, FLOAT32) if is_float(a.dtype) else n.convert(a, n.dtype)
-    return n.convert(_shaped(n, summed(n, wide, axes_of(dim, a.rank))), n.dtype)
+    return _result(n, summed(n, _wide(n, a), axes_of(dim, a.rank)))
 
 
 def _mean(n: Node, a: Array, dim: Any = None, *_: Any, **__: Any) -> Array:
-    wide = n.convert(a, FLOAT32)
-    return n.convert(
-        _shaped(n, normalization.mean(n.scope, wide, axes_of(dim, a.rank), keep=True)), n.dtype
-    )
+    wide, axes = n.convert(a, FLOAT32), axes_of(dim, a.rank)
+    return _result(n, normalization.mean(n.scope, wide, axes, keep=True))
 
 
 def _extreme(n: Node, a: Array, dim: Any = None, *_: Any, word: str) -> Array:
-    return _shaped(n, extreme(n, a, axes_of(dim, a.rank), word))
+    return _result(n, extreme(n, a, axes_of(dim, a.rank), word))
 
 
 def _place(n: Node, a: Array, dim: Any = None, *_: Any, word: str) -> Array:
-    return _shaped(n, place(n, a, dim, word))
+    return _result(n, place(n, a, dim, word))
 
 
 def place(n: Node, a: Array, dim: Any, word: str) -> Array:
@@ -90,36 +83,21 @@ def _extreme_and_place(
 
 
 def _truth(n: Node, a: Array, dim: Any = None, *_: Any, name: str) -> Array:
-    test = n.convert(a, BOOL)
-    return n.convert(
-        _shaped(n, reductions.by_operator(n.scope, test, axes_of(dim, a.rank), name, keep=True)),
-        n.dtype,
-    )
+    test, axes = n.convert(a, BOOL), axes_of(dim, a.rank)
+    return _result(n, reductions.by_operator(n.scope, test, axes, name, keep=True))
 
 
 def _product(n: Node, a: Array, dim: Any = None, *_: Any, **__: Any) -> Array:
-    s, axes = n.scope, axes_of(dim, a.rank)
-    wide = n.convert(a, FLOAT32 if is_float(a.dtype) else n.dtype)
+    s, wide, axes = n.scope, _wide(n, a), axes_of(dim, a.rank)
     if is_float(wide.dtype):
-        return n.convert(
-            _shaped(n, reductions.by_operator(s, wide, axes, "reduce_product", keep=True)), n.dtype
-        )
-    made = reductions.by_halves(s, wide, axes, lambda x, y: combined(s, "mul", x, y))
-    return _shaped(n, made)
+        return _result(n, reductions.by_operator(s, wide, axes, "reduce_product", keep=True))
+    return _result(n, reductions.by_halves(s, wide, axes, lambda x, y: combined(s, "mul", x, y)))
 
 
-def _running_sum(n: Node, a: Array, dim: int, **_: Any) -> Array:
-    wide = n.convert(a, FLOAT32 if is_float(a.dtype) else n.dtype)
-    if a.rank == 0:
-        return n.convert(wide, n.dtype)
-    made = reductions.cumulative(n.scope, wide, dim % a.rank, False, "add")
-    return n.convert(made, n.dtype)
-
-
-def _running_product(n: Node, a: Array, dim: int, **_: Any) -> Array:
-    wide = n.convert(a, FLOAT32 if is_float(a.dtype) else n.dtype)
+def _running(n: Node, a: Array, dim: int, *, word: str, **_: Any) -> Array:
+    wide = _wide(n, a)
     if a.rank:
-        wide = reductions.cumulative(n.scope, wide, dim % a.rank, False, "mul")
+        wide = reductions.cumulative(n.scope, wide, dim % a.rank, False, word)
     return n.convert(wide, n.dtype)
 
 
@@ -139,22 +117,8 @@ def _running_extreme(n: Node, a: Array, dim: int, *, word: str) -> list[Array]:
             is_better = s.either(is_better, s.both(s.is_nan(before[0]), is_number))
         return [s.select(is_better, old, new) for old, new in zip(before, now, strict=True)]
 
-    def moved(now: Sequence[Array], count: int) -> Sequence[Array]:
-        low = [count if k == axis else 0 for k in range(a.rank)]
-        high = [-count if k == axis else 0 for k in range(a.rank)]
-        return [layout.pad(s, one, low, high, by) for one, by in zip(now, (fill, 0), strict=True)]
-
-    first: Sequence[Array] = [a, index]
-    values, places = cumulate(first, a.shape[axis], best, moved)
+    values, places = reductions.all_cumulative(s, [a, index], axis, best, (fill, 0))
     return [values, s.cast(places, INT64)]
-
-
-def _running_logarithm(n: Node, a: Array, dim: int) -> Array:
-    if a.rank == 0:
-        return a
-    wide = n.convert(a, FLOAT32)
-    made = reductions.cumulative(n.scope, wide, dim % a.rank, False, "logsumexp")
-    return n.convert(made, n.dtype)
 
 
 def _sorted(n: Node, a: Array, dim: int = -1, descending: bool = False, **_: Any) -> list[Array]:
@@ -191,7 +155,7 @@ def _number_k(n: Node, a: Array, k: int, dim: int = -1, keepdim: bool = False) -
     if a.rank == 0:
         return [a, n.unused(1)]
     found = _first_sorted(n, a, dim, k, False)
-    last = [layout.part(n.scope, one, dim % a.rank, k - 1, k) for one in found]
+    last = [layout.row(n.scope, one, k - 1, dim % a.rank) for one in found]
     return [layout.reshape(n.scope, one, n.shape) for one in last]
 
 
@@ -214,12 +178,11 @@ def _median(n: Node, a: Array, dim: int, keepdim: bool = False) -> list[Array]:
 def _median_of_all(n: Node, a: Array) -> Array:
     flat = layout.reshape(n.scope, a, (a.size,))
     values, _ = _first_sorted(n, flat, 0, (a.size + 1) // 2, False)
-    s = n.scope
-    made = layout.reshape(s, layout.part(s, values, 0, values.size - 1, values.size), ())
+    s, made = n.scope, layout.row(n.scope, values, values.size - 1)
     if not is_float(a.dtype):
         return made
     nans = reductions.extreme(s, s.cast(s.is_nan(flat), FLOAT32), (0,), "max")
-    return s.select(s.greater(layout.reshape(s, nans, ()), 0), np.nan, made)
+    return s.select(s.greater(nans, 0), np.nan, made)
 
 
 def _variance_and_mean(
@@ -279,11 +242,11 @@ RULES: Final[dict[str, Rule]] = {
     "prims.prod": _product,
     "var.correction": lambda n, *given, **named: _variance_and_mean(n, *given, **named)[0],
     "var_mean.correction": _variance_and_mean,
-    "cumsum": _running_sum,
-    "cumprod": _running_product,
+    "cumsum": partial(_running, word="add"),
+    "cumprod": partial(_running, word="mul"),
     "cummax": partial(_running_extreme, word="max"),
     "cummin": partial(_running_extreme, word="min"),
-    "logcumsumexp": _running_logarithm,
+    "logcumsumexp": partial(_running, word="logsumexp"),
     "sort": _sorted,
     "sort.stable": lambda n, a, *, stable=None, dim=-1, descending=False: _sorted(
         n, a, dim, descending

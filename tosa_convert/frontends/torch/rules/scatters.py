@@ -18,29 +18,16 @@ from tosa_convert.frontends.lowering.indexing import (
     MOST_COMPARED,
     as_rows,
     combined_rows,
+    from_front,
     from_rows,
     write_rows,
 )
 from tosa_convert.frontends.lowering.products import product
 from tosa_convert.frontends.lowering.reductions import by_operator, extreme, multiplied
-from tosa_convert.frontends.lowering.scope import (
-    BOOL,
-    FLOAT32,
-    INT32,
-    Array,
-    NotLowered,
-    constant,
-    is_float,
-    is_small,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
+from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, INT32, is_float, is_small
 from tosa_convert.frontends.torch.rules.elementwise import combined, where
-from tosa_convert.frontends.torch.rules.indexing import (
-    cut_to,
-    from_front,
-    lines_of,
-    of_lines,
-    places_of,
-)
+from tosa_convert.frontends.torch.rules.indexing import cut_to, lines_of, of_lines, places_of
 from tosa_convert.frontends.torch.rules.node import Node, Rule
 
 # -- elements ------------------------------------------------------------------------------------
@@ -84,7 +71,7 @@ def _hits(n: Node, index: Array, size: int) -> Array:
         reason = f"{index.size} indices of {size} positions are too many to compare"
         raise NotLowered(reason, "scatter fewer elements at once, or compute it outside")
     every = constant(np.arange(size, dtype=np.int32))
-    index = from_front(n, index, size)
+    index = from_front(n.scope, index, size)
     return n.scope.equal(layout.reshape(n.scope, index, (*index.shape, 1)), every)
 
 
@@ -203,12 +190,6 @@ def _index_copy(n: Node, a: Array, dim: int, index: Array, source: Array) -> Arr
     return _scatter(n, a, dim, _in_every_row(n, index, dim, source), source)
 
 
-def _index_reduce(
-    n: Node, a: Array, dim: int, index: Array, source: Array, reduce: str, **given: bool
-) -> Array:
-    return _reduce(n, a, dim, _in_every_row(n, index, dim, source), source, reduce, **given)
-
-
 def _index_add(
     n: Node, a: Array, dim: int, index: Array, source: Array, *, alpha: Any = 1
 ) -> Array:
@@ -220,7 +201,7 @@ def _index_add(
     front, rows = (layout.moved(s, n.convert(one, a.dtype), axis, 0) for one in (a, source))
     width = a.size // a.shape[axis]
     table = layout.reshape(s, front, (a.shape[axis], width))
-    at = from_front(n, layout.reshape(s, index, (index.size,)), a.shape[axis])
+    at = from_front(s, layout.reshape(s, index, (index.size,)), a.shape[axis])
     made = _added(n, table, at, layout.reshape(s, rows, (index.size, width)))
     return layout.moved(s, layout.reshape(s, made, front.shape), 0, axis)
 
@@ -285,7 +266,9 @@ RULES: Final[dict[str, Rule]] = {
     "masked_fill": lambda n, a, mask, value: where(n, mask, value, a),
     "index_copy": _index_copy,
     "index_fill": _index_fill,
-    "index_reduce": _index_reduce,
+    "index_reduce": lambda n, a, dim, index, source, *given, **named: _reduce(
+        n, a, dim, _in_every_row(n, index, dim, source), source, *given, **named
+    ),
     "index_add": _index_add,
     "index_put": _index_put,
     "_index_put_impl": _index_put,

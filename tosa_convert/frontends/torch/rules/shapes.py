@@ -8,20 +8,11 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.indexing import replaced
-from tosa_convert.frontends.lowering.scope import Array, carrier, constant
-from tosa_convert.frontends.torch.rules.indexing import from_front, index_select
+from tosa_convert.frontends.lowering.indexing import from_front, replaced
+from tosa_convert.frontends.lowering.scope import Array, constant
+from tosa_convert.frontends.lowering.types import carrier
+from tosa_convert.frontends.torch.rules.indexing import index_select
 from tosa_convert.frontends.torch.rules.node import Node, Rule
-
-
-def same(n: Node, a: Array, *_: Any, **__: Any) -> Array:
-    """Return what an operator takes: a copy is the same value."""
-    return n.convert(a, n.dtype)
-
-
-def reshape(n: Node, a: Array, *_: Any) -> Array:
-    """Reshape to the shape that torch found, for each way of saying it."""
-    return layout.reshape(n.scope, a, n.shape)
 
 
 def expand(n: Node, a: Array, *_: Any, **__: Any) -> Array:
@@ -53,31 +44,18 @@ def sliced(
     return layout.part(n.scope, a, axis, first, max(first, last), step)
 
 
-def narrowed(n: Node, a: Array, dim: int, start: int, length: int) -> Array:
-    return sliced(n, a, dim, start, start + length)
-
-
 def select(n: Node, a: Array, dim: int, index: Any) -> Array:
     axis = dim % a.rank
     if isinstance(index, Array):
-        at = from_front(n, layout.reshape(n.scope, index, (1,)), a.shape[axis])
+        at = from_front(n.scope, layout.reshape(n.scope, index, (1,)), a.shape[axis])
         return layout.reshape(n.scope, index_select(n, a, axis, at), n.shape)
-    index %= a.shape[axis]
-    return layout.reshape(n.scope, layout.part(n.scope, a, axis, index, index + 1), n.shape)
-
-
-def _split_with_sizes(n: Node, a: Array, sizes: Sequence[int], dim: int = 0) -> list[Array]:
-    return layout.split(n.scope, a, sizes, dim % a.rank)
+    return layout.row(n.scope, a, index % a.shape[axis], axis)
 
 
 def _split(n: Node, a: Array, *_: Any) -> list[Array]:
     """Split into the parts whose shapes torch found."""
     axes = [k for k in range(a.rank) if a.shape[k] != n.shape[k]] or [0]
     return layout.split(n.scope, a, [shape[axes[0]] for shape in n.shapes], axes[0])
-
-
-def _unbind(n: Node, a: Array, dim: int = 0) -> list[Array]:
-    return layout.unstack(n.scope, a, dim % a.rank)
 
 
 def joined(n: Node, arrays: Sequence[Array], dim: int = 0) -> Array:
@@ -109,26 +87,6 @@ def _block_diagonal(n: Node, arrays: Sequence[Array]) -> Array:
     return joined(n, rows)
 
 
-def _repeat(n: Node, a: Array, repeats: Sequence[int]) -> Array:
-    full = n.ranked(a, len(repeats))
-    # What has size 1 is spread, without an operator.
-    sizes = [count if size == 1 else size for size, count in zip(full.shape, repeats, strict=True)]
-    spread = layout.broadcast_to(n.scope, full, sizes)
-    left = [1 if size == 1 else count for size, count in zip(full.shape, repeats, strict=True)]
-    return spread if max(left, default=1) == 1 else _tiled(n, spread, left)
-
-
-def _tiled(n: Node, a: Array, repeats: Sequence[int]) -> Array:
-    if a.data is not None:
-        data = np.tile(np.broadcast_to(a.data, a.shape), repeats)
-        return Array(a.dtype, tuple(data.shape), data)
-    return layout.tile(n.scope, a, repeats)
-
-
-def _flip(n: Node, a: Array, dims: Sequence[int]) -> Array:
-    return layout.reverse(n.scope, a, [axis % a.rank for axis in dims] if a.rank else [])
-
-
 def constant_pad(n: Node, a: Array, pad: Sequence[int], value: Any = 0) -> Array:
     """Add elements at both ends of the last axes, or take them away where a number is negative."""
     rest = [0] * (a.rank - len(pad) // 2)
@@ -154,12 +112,8 @@ def _slice_scatter(
         return a
     if step != 1:
         return _put_by_steps(n, a, source, axis, range(first, last, step))
-    return _replaced(n, a, n.convert(source, a.dtype), axis, first)
-
-
-def _replaced(n: Node, a: Array, source: Array, axis: int, first: int) -> Array:
     starts = [first if k == axis else 0 for k in range(a.rank)]
-    return replaced(n.scope, a, source, starts)
+    return replaced(n.scope, a, n.convert(source, a.dtype), starts)
 
 
 def _put_by_steps(n: Node, a: Array, source: Array, axis: int, places: range) -> Array:
@@ -178,9 +132,9 @@ def _put_by_steps(n: Node, a: Array, source: Array, axis: int, places: range) ->
 
 def _select_scatter(n: Node, a: Array, source: Array, dim: int, index: int) -> Array:
     axis = dim % a.rank
+    first = index % a.shape[axis]
     shape = [1 if k == axis else size for k, size in enumerate(a.shape)]
-    row = layout.reshape(n.scope, n.convert(source, a.dtype), shape)
-    return _replaced(n, a, row, axis, index % a.shape[axis])
+    return _slice_scatter(n, a, layout.reshape(n.scope, source, shape), axis, first, first + 1)
 
 
 def _diagonal(n: Node, a: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
@@ -218,21 +172,9 @@ def _diagonal_scatter(
 
 
 def _filled(n: Node, number: Any) -> Array:
-    return Array(n.dtype, n.shape, np.full((1,) * n.rank, number).astype(n.dtype))
-
-
-def _full(n: Node, _: Any, number: Any, **__: Any) -> Array:
     if isinstance(number, Array):
         return expand(n, n.convert(number, n.dtype))
-    return _filled(n, number)
-
-
-def _fill(n: Node, a: Array, number: Any) -> Array:
-    return _full(n, a, number)
-
-
-def _scalar_tensor(n: Node, number: Any, **_: Any) -> Array:
-    return _full(n, None, number)
+    return Array(n.dtype, n.shape, np.full((1,) * n.rank, number).astype(n.dtype))
 
 
 #: Operators whose operands are not computed but moved: torch is not asked to copy constants.
@@ -243,14 +185,14 @@ RULES: Final[dict[str, Rule]] = {
             *("real", "conj", "_conj", "conj_physical", "_conj_physical", "resolve_conj"),
             *("resolve_neg", "prims.view_of"),
         ),
-        same,
+        lambda n, a, *_, **__: n.convert(a, n.dtype),
     ),
     **dict.fromkeys(
         (
             *("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten"),
             *("prims.squeeze", "prims.collapse", "prims.split_dim", "_reshape_alias"),
         ),
-        reshape,
+        lambda n, a, *_: layout.reshape(n.scope, a, n.shape),
     ),
     "expand": expand,
     "broadcast_to": expand,
@@ -258,26 +200,24 @@ RULES: Final[dict[str, Rule]] = {
     "transpose": swapped,
     "t": lambda n, a: swapped(n, a, 0, 1) if a.rank == 2 else a,
     "slice": sliced,
-    "narrow": narrowed,
+    "narrow": lambda n, a, dim, start, length: sliced(n, a, dim, start, start + length),
     "select": select,
-    "split_with_sizes": _split_with_sizes,
     "split": _split,
-    "unbind": _unbind,
+    "split_with_sizes": lambda n, a, sizes, dim=0: layout.split(n.scope, a, sizes, dim % a.rank),
+    "unbind": lambda n, a, dim=0: layout.unstack(n.scope, a, dim % a.rank),
     "cat": joined,
     "stack": _stack,
     "block_diag": _block_diagonal,
-    "repeat": _repeat,
-    "flip": _flip,
+    "repeat": lambda n, a, repeats: layout.tile(n.scope, a, repeats),
+    "flip": lambda n, a, dims: layout.reverse(n.scope, a, [k % a.rank for k in dims if a.rank]),
     "constant_pad_nd": constant_pad,
     "slice_scatter": _slice_scatter,
     "select_scatter": _select_scatter,
     "diagonal": _diagonal,
     "diagonal_scatter": _diagonal_scatter,
     "copy": lambda n, a, b, *_: expand(n, n.convert(b, n.dtype)),
-    "full": _full,
-    "full_like": _full,
-    "fill": _fill,
-    "scalar_tensor": _scalar_tensor,
+    **dict.fromkeys(("full", "full_like", "fill"), lambda n, _, number, **__: _filled(n, number)),
+    "scalar_tensor": lambda n, number, **_: _filled(n, number),
     **dict.fromkeys(
         ("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "empty_strided"),
         lambda n, *_, **__: _filled(n, 0),

@@ -10,17 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout, normalization, resize, windows
-from tosa_convert.frontends.lowering.arithmetic import div, ordered, unordered
+from tosa_convert.frontends.lowering.arithmetic import div, ordered
 from tosa_convert.frontends.lowering.conversion import converted
-from tosa_convert.frontends.lowering.scope import (
-    FLOAT32,
-    INT32,
-    Array,
-    NotLowered,
-    constant,
-    is_float,
-)
-from tosa_convert.frontends.torch.rules.node import INT64, Node, Rule, sizes_of
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
+from tosa_convert.frontends.lowering.types import FLOAT32, INT32, INT64, is_float
+from tosa_convert.frontends.torch.rules.node import Node, Rule, sizes_of
 from tosa_convert.frontends.torch.rules.reductions import extreme
 from tosa_convert.frontends.torch.rules.shapes import constant_pad
 
@@ -71,18 +65,12 @@ def _max_pool(
 
 def _with_places(n: Node, a: Array, w: _Window) -> list[Array]:
     """Return the greatest elements, and their positions in the flattened axes."""
-    s, sizes = n.scope, a.shape[-w.axes :]
-    index = np.arange(math.prod(sizes), dtype=np.int32).reshape((1,) * len(w.zeros) + sizes)
-    x = ordered(s, layout.pad(s, a, w.pads, w.ends, n.neutral("max", a.dtype)))
-    place = layout.pad(s, constant(index), w.pads, w.ends, 0)
-    held = [x, Array(INT32, x.shape, place.data, place.value)]
-
-    def better(now: Sequence[Array], later: Sequence[Array]) -> list[Array]:
-        is_better = s.greater(later[0], now[0])
-        return [s.select(is_better, new, old) for new, old in zip(later, now, strict=True)]
-
-    best, places = windows.all_by_slices(s, held, better, w.kernel, w.step, w.gaps)
-    return [unordered(s, best, a.dtype), s.cast(places, INT64)]
+    sizes = a.shape[-w.axes :]
+    index = np.arange(math.prod(sizes)).reshape((1,) * len(w.zeros) + sizes)
+    best, places = windows.greatest_and_places(
+        n.scope, a, index, (w.pads, w.ends), w.kernel, w.step, w.gaps
+    )
+    return [best, n.scope.cast(places, INT64)]
 
 
 def _average_pool(
@@ -177,22 +165,17 @@ def _places_of_greatest(n: Node, a: Array, axes: int) -> Array:
 
 # -- pads ----------------------------------------------------------------------------------------
 
-_MODES: Final[dict[str, Callable[[Any, int], Any]]] = {
-    "reflect": lambda at, size: size - 1 - np.abs(size - 1 - np.abs(at)),
-    "replicate": lambda at, size: np.clip(at, 0, size - 1),
-    "circular": lambda at, size: at % size,
-}
+#: Mode of torch -> that of the lowering.
+_MODES: Final = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 def _pad(n: Node, a: Array, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Array:
     """Take elements from beyond the edges, by known positions."""
     if mode == "constant":
         return constant_pad(n, a, pad, value or 0)
-    indices = {}
-    for number, (front, back) in enumerate(zip(pad[::2], pad[1::2], strict=True)):
-        size = a.shape[a.rank - 1 - number]
-        indices[a.rank - 1 - number] = _MODES[mode](np.arange(-front, size + back), size)
-    return resize.selected(n.scope, a, indices)
+    pairs = zip(pad[::2], pad[1::2], strict=True)
+    pads = {a.rank - 1 - number: pair for number, pair in enumerate(pairs)}
+    return resize.padded(n.scope, a, pads, _MODES[mode])
 
 
 # -- resizing ------------------------------------------------------------------------------------
@@ -236,7 +219,8 @@ def _linear(n: Node, a: Array, _: Any, align_corners: bool, *scales: Any) -> Arr
     if all(size == 1 for _, size, _, _ in rows):
         return layout.broadcast_to(n.scope, a, n.shape)
     if a.rank == 4 and a.dtype == FLOAT32 and a.data is None and _is_resize(rows, align_corners):
-        return _resized(n, a, align_corners)
+        axes = [resize.linear_axis(size, made, align_corners) for _, size, made, _ in rows]
+        return resize.resized(n.scope, a, axes, "BILINEAR")
     matrices = {}
     for row in rows:
         at = np.maximum(_positions(row, align_corners), 0)
@@ -258,26 +242,6 @@ def _is_resize(rows: Sequence[tuple[int, int, int, float]], align_corners: bool)
         and (align_corners or math.isclose(size / step, made))
         for _, size, made, step in rows
     )
-
-
-def _resized(n: Node, a: Array, align_corners: bool) -> Array:
-    """RESIZE, by the fractions of the sizes."""
-    s = n.scope
-    scale, offset, border = [], [], []
-    for size, count in zip(a.shape[-2:], n.shape[-2:], strict=True):
-        up, down = (count - 1, size - 1) if align_corners else (count, size)
-        common = math.gcd(up, down)
-        up, down = up // common, down // common
-        if not align_corners:
-            up, down = 2 * up, 2 * down
-        first = 0 if align_corners else (down - up) // 2
-        last = (count - 1) * down + first - (size - 1) * up
-        scale += [up, down]
-        offset.append(first)
-        border.append(last)
-    x = layout.transpose(s, a, (0, 2, 3, 1))
-    value = s.builder.resize(s.whole(x), scale, offset, border, mode="BILINEAR")
-    return layout.transpose(s, s.array(value, x.dtype), (0, 3, 1, 2))
 
 
 def _cubic(n: Node, a: Array, _: Any, align_corners: bool, *scales: Any) -> Array:

@@ -264,16 +264,12 @@ class LocationParser:
         return int(found[0])
 
 
-#: Dictionaries that are remembered by their text have at most this many bytes.
-_REMEMBERED: Final = 400
-
 _NUMBER: Final = re.compile(
     rb"-?(?:0[xX][0-9a-fA-F]+|[0-9]+(?:\.[0-9]*(?:[eE][-+]?[0-9]+)?)?)(?![\w.])"
 )
 _SYMBOL: Final = re.compile(rb"@(?:[\w$.-]+)?")
 _DIALECT_ATTRIBUTE: Final = re.compile(rb"#[\w$-]+(?:\.[\w$.-]+)?")
 _KEY: Final = re.compile(rb"[A-Za-z_][\w$.]*")
-_PLAIN_DICTIONARY: Final = re.compile(rb'\{[^{}"\n]*\}')
 _MNEMONIC: Final = re.compile(rb"[A-Z][A-Z0-9_]*(?![\w.])")
 _ENUM_TEXT: Final = re.compile(r"#(\w+)<(\w+)\s*")
 
@@ -303,7 +299,6 @@ class AttributeParser:
         self.elements = ElementParser(cursor, encoder, types)
         # A proxy, so that the two do not refer to one another.
         self.locations = LocationParser(cursor, LocationEntries(encoder), aliases, proxy(self))
-        self._dictionaries: dict[tuple[str, bytes], Dictionary] = {}
 
     def __call__(self, name: str = "", bare: BareValue | None = None) -> bytes:
         """Parse the attribute that is next. bare: how its operation prints it if not in full."""
@@ -317,22 +312,9 @@ class AttributeParser:
             raise cursor.unexpected("an attribute")
         return number
 
-    def optional_dictionary(self, operation: str, bare: BareValue | None = None) -> Dictionary:
+    def optional_dictionary(self, bare: BareValue | None = None) -> Dictionary:
         """Parse the attributes in braces, if they are next; `bare` as for `__call__`."""
-        cursor = self.cursor
-        if not cursor.peek(b"{"):
-            return {}
-        # Fast path of `dictionary`; equal by test test_dictionaries_seen_before_equal_parsed_ones
-        plain = _PLAIN_DICTIONARY.match(cursor.data, cursor.at)
-        text = plain[0] if plain and plain.end() - plain.start() <= _REMEMBERED else b""
-        known = self._dictionaries.get((operation, text))
-        if plain and known is not None:
-            cursor.at = plain.end()
-            return known.copy()
-        parsed = self.dictionary(bare)
-        if plain and text and cursor.at == plain.end():
-            self._dictionaries[operation, text] = parsed.copy()
-        return parsed
+        return self.dictionary(bare) if self.cursor.peek(b"{") else {}
 
     def dictionary(self, bare: BareValue | None = None) -> Dictionary:
         cursor = self.cursor

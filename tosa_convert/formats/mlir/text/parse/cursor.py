@@ -58,9 +58,6 @@ class SourceText:
         ]
         return list(accumulate(counts, initial=0))
 
-    def lines(self) -> int:
-        return self._lines_before[-1]
-
     def where(self, offset: int) -> str:
         """Return the position of a byte, as `name:line:column`."""
         lines, block = self._lines_before, offset // _BLOCK

@@ -65,8 +65,8 @@ class CustomForms:
         member = self.cursor.match(_MEMBER) if enum else None
         return None if member is None else self.attributes.text(f"#{enum}<{member[0].decode()}>")
 
-    def dictionary(self, operation: str) -> Dictionary:
-        return self.attributes.optional_dictionary(operation, self.bare)
+    def dictionary(self) -> Dictionary:
+        return self.attributes.optional_dictionary(self.bare)
 
     def clauses(self, operation: ParsedOperation) -> None:
         """Attributes as IREE prints them since October 2026: `axis(1) nan_mode<IGNORE>`."""
@@ -111,7 +111,7 @@ class CustomForms:
     def _more_attributes(self, operation: ParsedOperation) -> None:
         self.cursor.skip()
         at = self.cursor.at
-        for name, value in self.dictionary(operation.name).items():
+        for name, value in self.dictionary().items():
             if name in operation.attributes:
                 self.cursor.refuse(f"the attribute {name} is there twice", at)
             operation.attributes[name] = value
@@ -135,7 +135,7 @@ class CustomForms:
         cursor, attributes = self.cursor, operation.attributes
         self._visibility(attributes)
         attributes["sym_name"] = self._symbol()
-        attributes.update(self.dictionary(operation.name))
+        attributes.update(self.dictionary())
         cursor.skip()
         at = cursor.at
         if cursor.accept(b"="):
@@ -355,7 +355,7 @@ class CustomForms:
         while not cursor.accept(b")"):
             if results:
                 cursor.expect(b",", "',' or ')'")
-            results.append((self.types(), self.attributes.optional_dictionary("")))
+            results.append((self.types(), self.attributes.optional_dictionary()))
         return results
 
     def func_return(self, operation: ParsedOperation) -> None:

@@ -250,11 +250,6 @@ _DIGITS: Final = 1 << 22
 #: Bytes of a constant that is written as `sparse`: its text says nothing about its size.
 _MOST_SPARSE: Final = 1 << 26
 
-#: A constant that is remembered by its text, from `<` on. Its type has no alias, and nothing after it
-#: belongs to it.
-_SMALL: Final = re.compile(
-    rb"<[-+0-9a-fA-FxXtrulsE., \[\]]{1,60}> : tensor<(?:[0-9]{1,9}x){0,8}[a-z]\w{1,9}>"
-)
 _LIST: Final = re.compile(rb"[-+0-9a-fA-FxXtrulsE.,\[\]\s]*")
 _STRUCTURE: Final = bytes(set(range(256)) - set(b"[],"))
 _NO_BRACKETS: Final = bytes.maketrans(b"[]", b"  ")
@@ -275,22 +270,9 @@ class ElementParser:
         self.encoder = encoder
         self.types = types
         self.packed_bools: bool | None = None
-        self._known: dict[bytes, tuple[bytes, Parsed]] = {}
 
     def dense(self) -> tuple[bytes, Parsed]:
         """Parse the encoded index and the type of a constant, after the word `dense`."""
-        cursor = self.cursor
-        # Fast path of `_dense`; equal by test test_constants_seen_before_equal_parsed_ones
-        small = _SMALL.match(cursor.data, cursor.at)
-        if small is None:
-            return self._dense()
-        known = self._known.get(small[0])
-        if known is None:
-            known = self._known[small[0]] = self._dense()
-        cursor.at = small.end()
-        return known
-
-    def _dense(self) -> tuple[bytes, Parsed]:
         cursor = self.cursor
         start = cursor.at
         cursor.expect(b"<")

@@ -78,7 +78,7 @@ def parse(
     """Parse a text into bytecode, in pieces; large constants are pieces of their own."""
     cursor = TextCursor(data, path, limits.text_depth, limits.text_parts)
     # Each line may have an operation and a location.
-    encoder = Encoder(2 * cursor.source.lines())
+    encoder = Encoder()
     resources = Resources(cursor, encoder)
     aliases = Aliases(cursor)
     types = TypeParser(cursor, encoder, aliases)

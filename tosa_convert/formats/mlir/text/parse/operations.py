@@ -172,8 +172,6 @@ def _head(operation: ParsedOperation, encoder: Encoder) -> list[bytes]:
     return parts
 
 
-#: Signatures that are remembered by their text have at most this many bytes.
-_REMEMBERED: Final = 400
 #: Digits of a number of results that are read: more are too many anyway.
 _DIGITS: Final = 12
 
@@ -181,9 +179,6 @@ _VALUE: Final = re.compile(rb"%[\w$.-]+(?:#([0-9]+))?")
 _RESULT: Final = re.compile(rb"(%[\w$.-]+)(?:[ \t]*:[ \t]*([0-9]+))?")
 #: Operands in a row, so few that what is made of them at once is small.
 _OPERANDS: Final = re.compile(rb"%[\w$.-]+(?:#[0-9]+)?(?:[ \t]*,[ \t]*%[\w$.-]+(?:#[0-9]+)?){0,99}")
-_SIGNATURE: Final = re.compile(
-    rb'\([^()\n"]*\) -> (?:\([^()\n"]*\)|[a-z]\w*<[\w?]*>|!tosa\.shape<[0-9]+>)(?=[\s}]|\Z)'
-)
 _LABEL: Final = re.compile(rb"\^[\w$.-]+")
 #: Up to which names an operation that isolates its regions from values outside is known.
 _ISOLATED: Final = frozenset({"builtin.module", "func.func"})
@@ -193,8 +188,6 @@ _ISOLATED: Final = frozenset({"builtin.module", "func.func"})
 Steps = Iterator[ParsedRegion]
 #: The names of results, each with its number of results.
 ResultNames = list[tuple[bytes, int]]
-#: The types of operands and of results.
-Signature = tuple[list[bytes], list[bytes]]
 
 
 class OperationParser:
@@ -213,8 +206,6 @@ class OperationParser:
         self.region.begin_block((), self.encoder)
         #: The type of the results of operations whose form is not known.
         self.unknown_type = self.types.number("none")
-        #: Signatures by their text.
-        self.signatures: dict[bytes, Signature] = {}
         self._results_left = len(cursor.data)
         #: How many regions, how many blocks, and how many results besides the first of each operation.
         self._regions = self._blocks = self._others = 0
@@ -305,28 +296,11 @@ class OperationParser:
         cursor.expect(b":", "':' and the types of operands and results")
         cursor.skip()
         at = cursor.at
-        types, results = self._types()
-        self.check_types(operands, types, at)
-        return results.copy()
-
-    def _types(self) -> Signature:
-        cursor = self.cursor
-        # Fast path of `_signature`; equal by test test_signatures_seen_before_equal_parsed_ones
-        found = _SIGNATURE.match(cursor.data, cursor.at)
-        text = found[0] if found and found.end() - found.start() <= _REMEMBERED else b""
-        if found and text in self.signatures:
-            cursor.at = found.end()
-            return self.signatures[text]
-        signature = self._signature()
-        if found and text and cursor.at == found.end():
-            self.signatures[text] = signature
-        return signature
-
-    def _signature(self) -> Signature:
         inputs = self.types.in_parentheses()
-        self.cursor.expect(b"->")
+        cursor.expect(b"->")
         results = self.types.results()
-        return [parsed.number for parsed in inputs], [parsed.number for parsed in results]
+        self.check_types(operands, [parsed.number for parsed in inputs], at)
+        return [parsed.number for parsed in results]
 
     def type_list(self) -> list[bytes]:
         types = [self.types().number]
@@ -369,7 +343,7 @@ class OperationParser:
             if name is not None:
                 cursor.expect(b":")
             type_ = self.types()
-            others = self.attributes.optional_dictionary("")
+            others = self.attributes.optional_dictionary()
             location = self.attributes.locations.optional() or self.encoder.unknown
             found.append((name[0] if name else b"", type_, others, location, at))
             cursor.bound(len(found), "arguments")
@@ -432,7 +406,7 @@ class OperationParser:
             cursor.expect(b")")
         cursor.skip()
         others_at = cursor.at
-        others = self.attributes.optional_dictionary(operation.name)
+        others = self.attributes.optional_dictionary()
         for name in others:
             if name in operation.attributes:
                 cursor.refuse(f"the attribute {name} is there twice", others_at)
