@@ -13,12 +13,12 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 103750,
+    "tests": 103760,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6130,
     "tosa_convert/consumers": 1170,
-    "tosa_convert/eras": 2350,
+    "tosa_convert/eras": 2330,
     "tosa_convert/formats": 22470,
     "tosa_convert/frontends": 31410,
     "tosa_convert/golden": 14850,
@@ -28,7 +28,7 @@ LINES: dict[str, int] = {
     "tosa_convert/qualify": 11110,
     "tosa_convert/reference": 3760,
     "tosa_convert/rewrites": 4430,
-    "tosa_convert/rules": 5820,
+    "tosa_convert/rules": 5800,
     "tosa_convert/views": 5040,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.

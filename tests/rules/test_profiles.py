@@ -8,9 +8,10 @@ import pytest
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.dtypes import RoundingMode, dtype
+from tosa_convert.graph.dtypes import V1_0, DType, RoundingMode, dtype
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, Version
 from tosa_convert.graph.opset import OPERATORS, operator
+from tosa_convert.graph.versions import _NEW_IN_1_1
 from tosa_convert.rules.profiles import (
     CAPABILITIES,
     EXTENSIONS,
@@ -173,3 +174,19 @@ def test_operators_of_the_same_types_need_the_same_and_forbidden_types_nothing()
 
 def test_type_checkers_know_every_profile_and_extension() -> None:
     assert get_args(ProfileName) == tuple(CAPABILITIES)
+
+
+def test_the_table_of_versions_has_the_types_that_rows_have_since_1_1() -> None:
+    for spec in OPERATORS:
+        count, newer = _NEW_IN_1_1.get(spec.name, (0, frozenset[tuple[str, ...]]()))
+        for row in rows(spec):
+            elements = [e for e in (*row.operands, *row.results) if isinstance(e, DType)]
+            has_blocks = len(elements) < len(row.operands) + len(row.results)
+            if spec.since > V1_0 or has_blocks or any(e.since > V1_0 for e in elements):
+                continue
+            if any(part.state for part in spec.operands[: len(row.operands)]):
+                continue  # the operand says it
+            types = tuple(e.name for e in (*elements[:count], *elements[len(row.operands) :][:1]))
+            if row.attribute and row.attribute[0] == "acc_type":
+                types += (row.attribute[1],)
+            assert (row.since > V1_0) == (types in newer), (spec, types)

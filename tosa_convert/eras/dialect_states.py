@@ -53,8 +53,6 @@ NARROW_AXES: Final = "2023-10"
 OPERATOR_NAMES: Final = "2023-11"
 #: The shifts of RESCALE have 8 bits; before, 32.
 NARROW_SHIFTS: Final = "2024-01"
-#: INTDIV is called int_div; before, div.
-INT_DIV: Final = "2024-07"
 #: RESCALE says whether its operand and result are unsigned.
 UNSIGNED_FLAGS: Final = "2025-01"
 #: There are values of shapes, which PAD and TILE take; the shift of MUL is an operand; convolutions
@@ -62,8 +60,6 @@ UNSIGNED_FLAGS: Final = "2025-01"
 SHAPES: Final = "2025-02"
 #: The forms of TOSA 1.0: zero points and sizes are operands, constants have `values`.
 OPERANDS: Final = "2025-03"
-#: INTDIV and the operations on variables have their names of today.
-INTDIV: Final = "2025-04"
 #: A variable has an element type and a shape; before, a type.
 VARIABLE_SHAPES: Final = "2025-06"
 #: Enums are attributes of the dialect; before, strings.

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, SHAPES
 from tosa_convert.eras.old_operations import DowngradeEditor, Editor, OldOperation
 from tosa_convert.eras.rules import convolution, data_layout, elementwise
-from tosa_convert.eras.rules import data_layout as resize
 from tosa_convert.graph.model import Operator, Tensor
 from tosa_convert.graph.opset import BY_MLIR, table_of
 
@@ -110,9 +109,9 @@ RULES: Final = {
     ),
     "tosa.reshape": Rule(data_layout.reshape, _SHAPES, downgrade=data_layout.downgrade_reshape),
     "tosa.resize": Rule(
-        resize.resize,
+        data_layout.resize,
         "scale, offset and border are operands",
-        downgrade=resize.downgrade_resize,
+        downgrade=data_layout.downgrade_resize,
     ),
     "tosa.slice": Rule(data_layout.slice_, _SHAPES, downgrade=data_layout.downgrade_slice),
     "tosa.table": Rule(elementwise.table, "the table is an operand"),

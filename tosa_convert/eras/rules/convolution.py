@@ -115,7 +115,6 @@ def _written_convolution(edit: DowngradeEditor, op: Operator) -> dict[str, Writt
 
 
 def downgrade_convolution(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `convolution`."""
     edit.downgrade(op, _written_convolution(edit, op), op.inputs[:3])
 
 
@@ -202,7 +201,6 @@ def _out_pad(
 
 
 def downgrade_transpose_conv2d(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `transpose_conv2d`."""
     own = _written_convolution(edit, op)
     given = op.attributes["out_pad"]
     assert isinstance(given, tuple)
@@ -253,19 +251,16 @@ def fully_connected(edit: Editor, old: OldOperation) -> None:
 
 
 def matmul(edit: Editor, old: OldOperation) -> None:
-    """Zero points become operands."""
     edit.result(old)
     points = zero_points(edit, old, a_zp=edit.operand(old, 0), b_zp=edit.operand(old, 1))
     edit.emit("MATMUL", [*old.inputs[:2], *points], results=old.outputs)
 
 
 def downgrade_matmul(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `matmul`."""
     edit.downgrade(op, _zero_points(edit, op, "matmul", "a_zp", "b_zp"), op.inputs[:2])
 
 
 def negate(edit: Editor, old: OldOperation) -> None:
-    """Zero points become operands."""
     result = edit.result(old)
     # In releases of early 2025 the attribute has the name of today's operand.
     name = "input1_zp" if "input1_zp" in old.attributes else "input_zp"
@@ -274,12 +269,10 @@ def negate(edit: Editor, old: OldOperation) -> None:
 
 
 def downgrade_negate(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `negate`."""
     edit.downgrade(op, _zero_points(edit, op, "unary", "input_zp", "output_zp"), op.inputs[:1])
 
 
 def avg_pool2d(edit: Editor, old: OldOperation) -> None:
-    """Zero points become operands."""
     result, image = edit.result(old), edit.operand(old, 0)
     points = zero_points(edit, old, input_zp=image, output_zp=result)
     default = dtype("FP32") if image.dtype.is_float else INT32
@@ -297,7 +290,6 @@ def avg_pool2d(edit: Editor, old: OldOperation) -> None:
 
 
 def downgrade_avg_pool2d(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `avg_pool2d`."""
     is_float = edit.tensors[op.inputs[0]].dtype.is_float
     own = edit.attributes(op, "acc_type")
     own |= _written_accumulator(edit, op, "FP32" if is_float else "INT32", POOL_ACCUMULATORS)

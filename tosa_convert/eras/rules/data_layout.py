@@ -88,7 +88,6 @@ def transpose(edit: Editor, old: OldOperation) -> None:
 
 
 def downgrade_transpose(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `transpose`."""
     perms = op.attributes["perms"]
     assert isinstance(perms, tuple)
     operand = edit.constant(perms, INT32, name=f"{op.outputs[0]}_perms")
@@ -107,7 +106,6 @@ def reshape(edit: Editor, old: OldOperation) -> None:
 
 
 def downgrade_reshape(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `reshape`."""
     sizes = edit.sizes(op.inputs[1], "shape")
     edit.downgrade(op, {"new_shape": Integers(sizes, 64)}, op.inputs[:1])
 
@@ -128,7 +126,6 @@ def slice_(edit: Editor, old: OldOperation) -> None:
 
 
 def downgrade_slice(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `slice_`."""
     _, start, size = op.inputs
     own = {"start": edit.sizes(start, "start"), "size": edit.sizes(size, "size")}
     edit.downgrade(op, {name: Integers(sizes, 64) for name, sizes in own.items()}, op.inputs[:1])
@@ -141,7 +138,6 @@ def tile(edit: Editor, old: OldOperation) -> None:
 
 
 def downgrade_tile(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `tile`."""
     sizes = edit.sizes(op.inputs[1], "multiples")
     edit.downgrade(op, {"multiples": Integers(sizes, 64)}, op.inputs[:1])
 
@@ -243,7 +239,6 @@ def _floats(old: OldOperation, name: str) -> list[float]:
 
 
 def downgrade_resize(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `resize`."""
     scale, offset, border = (
         edit.sizes(name, what)
         for name, what in zip(op.inputs[1:], ("scale", "offset", "border"), strict=True)

@@ -137,7 +137,6 @@ def mul(edit: Editor, old: OldOperation) -> None:
 
 
 def downgrade_mul(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `mul`."""
     (shift,) = edit.numbers(op.inputs[2], "shift")
     bits = 8 if edit.state >= OPERATOR_NAMES else 32
     edit.downgrade(op, {"shift": Integer(shift, bits)}, op.inputs[:2])
@@ -174,7 +173,6 @@ def rescale(edit: Editor, old: OldOperation) -> None:
 
 
 def downgrade_rescale(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `rescale`."""
     attributes = op.attributes
     rounding = attributes["rounding_mode"]
     if rounding is RoundingMode.INEXACT_ROUND:
@@ -239,7 +237,6 @@ def custom(edit: Editor, old: OldOperation) -> None:
 
 
 def downgrade_custom(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `custom`."""
     own = edit.attributes(op)
     names = {"operator_name": "identifier", "domain_name": "config"}
     older = {names.get(name, name): value for name, value in own.items()}

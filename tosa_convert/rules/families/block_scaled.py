@@ -22,6 +22,7 @@ from tosa_convert.rules.families.core import (
     of_families,
     rank,
     rank_between,
+    says,
     single,
 )
 from tosa_convert.rules.families.images import sizes_of
@@ -72,8 +73,7 @@ def data_shape(shape: Shape, scales: Shape, block: int) -> Shape:
 
 
 def whole_blocks(name: str) -> Check:
-    """Require the last dimension of the operand to be a multiple of the block size."""
-
+    @says(f"Check that the last dimension of {name} is a multiple of the block size.")
     def check(view: OperatorView) -> Iterator[Violation]:
         shape, block = view.shape(name), block_size(view)
         if shape and known(shape[-1]) and shape[-1] % block:
@@ -83,13 +83,11 @@ def whole_blocks(name: str) -> Check:
                 f"a multiple of the block size {block}",
             )
 
-    check.__doc__ = f"Check that the last dimension of {name} is a multiple of the block size."
     return check
 
 
 def one_rank(data: str, scale: str) -> Check:
-    """Require that data and scales have one rank."""
-
+    @says(f"Check that {scale} has the rank of {data}.")
     def check(view: OperatorView) -> Iterator[Violation]:
         if not view.has(scale):
             return
@@ -101,13 +99,11 @@ def one_rank(data: str, scale: str) -> Check:
                 f"rank {expected.rank}",
             )
 
-    check.__doc__ = f"Check that {scale} has the rank of {data}."
     return check
 
 
 def scales_of(data: str, scale: str) -> Check:
-    """Require one scale for each block of the data."""
-
+    @says(f"Check that {scale} has one element for each block of {data}.")
     def check(view: OperatorView) -> Iterator[Violation]:
         if not view.has(scale):
             return
@@ -123,7 +119,6 @@ def scales_of(data: str, scale: str) -> Check:
                 shape_text(expected),
             )
 
-    check.__doc__ = f"Check that {scale} has one element for each block of {data}."
     return check
 
 
@@ -141,8 +136,7 @@ def _infer_to(view: OperatorView) -> tuple[ResultShape, ...]:
 
 
 def _with_scales(name: str) -> Check:
-    """There are scales if the block size is not 1, and then there are scales of the result."""
-
+    @says(f"Check that there is {name} if block_size is not 1, and only then.")
     def check(view: OperatorView) -> Iterator[Violation]:
         block, scaled = block_size(view), view.has(name)
         if scaled != (block > 1):
@@ -161,17 +155,16 @@ def _with_scales(name: str) -> Check:
                 str(expected),
             )
 
-    check.__doc__ = f"Check that there is {name} if block_size is not 1, and only then."
     return check
 
 
 def _if_scaled(name: str, check: Check) -> Check:
     """Return the check, restricted to operators that have the operand of scales."""
 
+    @says(check.__doc__ or "")
     def check_scaled(view: OperatorView) -> Iterator[Violation]:
         return check(view) if view.has(name) else iter(())
 
-    check_scaled.__doc__ = check.__doc__
     return check_scaled
 
 

@@ -22,6 +22,7 @@ from tosa_convert.rules.families.core import (
     first_shape,
     known,
     of_families,
+    says,
 )
 from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, TypeTable, ValueType
 
@@ -89,11 +90,11 @@ def _passed(view: OperatorView) -> list[ValueType]:
 def _of_region(attribute: str, check: RegionCheck) -> Check:
     """Make a check of a region, which waits until the region is known."""
 
+    @says(check.__doc__ or "")
     def checked(view: OperatorView) -> Iterator[Violation]:
         if region := _region(view, attribute):
             yield from check(view, region)
 
-    checked.__doc__ = check.__doc__
     return checked
 
 

@@ -106,13 +106,23 @@ def common_shape(one: Shape, other: Shape) -> Shape:
     return tuple(a if a == b else DYNAMIC for a, b in zip(one, other, strict=True))
 
 
+def says(text: str) -> Callable[[Check], Check]:
+    """Give a check that a function makes the docstring that documents show."""
+
+    def described(check: Check) -> Check:
+        check.__doc__ = text
+        return check
+
+    return described
+
+
 # -- conditions that many operators have ---------------------------------------------------------
 
 
 def rank(name: str, *ranks: int, hint: str = "") -> Check:
-    """Require the tensor operand to have one of these ranks. hint: what to do about another one."""
     expected = " or ".join(map(str, ranks))
 
+    @says(f"Check that {name} has rank {expected}.")
     def check(view: OperatorView) -> Iterator[Violation]:
         for tensor in view.tensors(name):
             if tensor.rank is not None and tensor.rank not in ranks:
@@ -123,14 +133,13 @@ def rank(name: str, *ranks: int, hint: str = "") -> Check:
                     hint,
                 )
 
-    check.__doc__ = f"Check that {name} has rank {expected}."
     return check
 
 
 def rank_between(name: str, fewest: int, most: int | None = None) -> Check:
-    """Require the rank of the tensor operand to be in a range."""
     expected = f"at least {fewest}" if most is None else f"{fewest} to {most}"
 
+    @says(f"Check that {name} has rank {expected}.")
     def check(view: OperatorView) -> Iterator[Violation]:
         for tensor in view.tensors(name):
             if tensor.rank is None or (
@@ -143,26 +152,24 @@ def rank_between(name: str, fewest: int, most: int | None = None) -> Check:
                 f"rank {expected}",
             )
 
-    check.__doc__ = f"Check that {name} has rank {expected}."
     return check
 
 
 def single(name: str) -> Check:
-    """Require the tensor operand to have the shape [1]."""
-
+    @says(f"Check that {name} has the shape [1].")
     def check(view: OperatorView) -> Iterator[Violation]:
         for tensor in view.tensors(name):
             shape = tensor.shape
             if shape is not None and (len(shape) != 1 or not agree(shape[0], 1)):
                 yield Violation(f"{dashed(name)}-shape", f"{name} is {tensor}", "shape [1]")
 
-    check.__doc__ = f"Check that {name} has the shape [1]."
     return check
 
 
 def axis_of(name: str) -> Check:
     """Require the attribute "axis" to be a dimension of the tensor operands of this name."""
 
+    @says(f"Check that axis is a dimension of {name}.")
     def check(view: OperatorView) -> Iterator[Violation]:
         axis = view.attributes["axis"]
         for tensor in view.tensors(name):
@@ -173,7 +180,6 @@ def axis_of(name: str) -> Check:
                 )
                 return
 
-    check.__doc__ = f"Check that axis is a dimension of {name}."
     return check
 
 
@@ -297,9 +303,9 @@ def place(shape: tuple[int, ...] | None, position: int) -> str:
 
 
 def zero_point(name: str) -> Check:
-    """Require the operand to have one element, which is 0 unless its dtype is INT8."""
     is_single = single(name)
 
+    @says(f"Check that {name} has the shape [1], and is 0 unless it is of INT8.")
     def check(view: OperatorView) -> Iterator[Violation]:
         wrong_shape = [*is_single(view)]
         yield from wrong_shape
@@ -312,7 +318,6 @@ def zero_point(name: str) -> Check:
             "0, as for all dtypes but INT8",
         )
 
-    check.__doc__ = f"Check that {name} has the shape [1], and is 0 unless it is of INT8."
     return check
 
 

@@ -28,6 +28,7 @@ from tosa_convert.rules.families.core import (
     outside,
     rank,
     rank_between,
+    says,
     single,
     zero_point,
 )
@@ -196,6 +197,7 @@ def zero_point_of(side: str) -> Check:
     """
     name = f"{side}_zp"
 
+    @says(f"Check that {name} is 0 unless {side} is of INT8; 32768 for unsigned INT16.")
     def check(view: OperatorView) -> Iterator[Violation]:
         value, element = view.splat(name), view.tensor(name).dtype
         if not value or element is INT8:
@@ -214,7 +216,6 @@ def zero_point_of(side: str) -> Check:
                 "0, since only INT8 and unsigned INT16 have other zero points",
             )
 
-    check.__doc__ = f"Check that {name} is 0 unless {side} is of INT8; 32768 for unsigned INT16."
     return check
 
 

@@ -17,6 +17,7 @@ from tosa_convert.rules.families.core import (
     known,
     of_families,
     rank,
+    says,
     zero_point,
 )
 from tosa_convert.rules.values import OperatorView, Shape, Size
@@ -119,9 +120,9 @@ def numbers(view: OperatorView, name: str) -> tuple[Size, ...]:
 
 
 def at_least(name: str, fewest: int) -> Check:
-    """No value of the attribute or !tosa.shape operand is below this."""
     rule = "negative" if fewest == 0 else "below-one"
 
+    @says(f"Check that the values of {name} are at least {fewest}.")
     def check(view: OperatorView) -> Iterator[Violation]:
         values = numbers(view, name)
         if any(value is not None and value < fewest for value in values):
@@ -129,13 +130,11 @@ def at_least(name: str, fewest: int) -> Check:
                 f"{name}-{rule}", f"{name} is {_listed(values)}", f"values of at least {fewest}"
             )
 
-    check.__doc__ = f"Check that the values of {name} are at least {fewest}."
     return check
 
 
 def length(name: str, expected: int) -> Check:
-    """Require the !tosa.shape operand to have this many values."""
-
+    @says(f"Check that {name} has {expected} values.")
     def check(view: OperatorView) -> Iterator[Violation]:
         values = view.sizes(name)
         if len(values) != expected:
@@ -143,7 +142,6 @@ def length(name: str, expected: int) -> Check:
                 f"{name}-length", f"{name} has {len(values)} values", f"{expected} values"
             )
 
-    check.__doc__ = f"Check that {name} has {expected} values."
     return check
 
 

@@ -26,6 +26,7 @@ from tosa_convert.rules.families.core import (
     outside,
     rank,
     rank_between,
+    says,
     single,
 )
 from tosa_convert.rules.values import OperatorView, Shape, Size, TensorType
@@ -36,6 +37,10 @@ from tosa_convert.rules.values import OperatorView, Shape, Size, TensorType
 def lengths(*names: str, factor: int = 1) -> Check:
     """Require a value, or `factor` values, of shape operands for each dimension of input1."""
 
+    @says(
+        f"Check that {' and '.join(names)} has {'one value' if factor == 1 else f'{factor} values'} "
+        "for each dimension of input1."
+    )
     def check(view: OperatorView) -> Iterator[Violation]:
         rank = view.tensor("input1").rank
         if rank is None:
@@ -51,10 +56,6 @@ def lengths(*names: str, factor: int = 1) -> Check:
                     f"{rank * factor} values, for {rank} dimensions{per}",
                 )
 
-    check.__doc__ = (
-        f"Check that {' and '.join(names)} has {'one value' if factor == 1 else f'{factor} values'} "
-        "for each dimension of input1."
-    )
     return check
 
 
@@ -72,8 +73,7 @@ def _stays_open(view: OperatorView, dimension: int) -> bool:
 
 
 def at_least(name: str, least: int, *, rule: str, factor: int = 1) -> Check:
-    """Require the values of a shape operand to be in range. -1 stands for one that is not known."""
-
+    @says(f"Check that the values of {name} are at least {least}.")
     def check(view: OperatorView) -> Iterator[Violation]:
         sizes = view.sizes(name)
         for index, size in enumerate(sizes):
@@ -86,7 +86,6 @@ def at_least(name: str, least: int, *, rule: str, factor: int = 1) -> Check:
             )
             return
 
-    check.__doc__ = f"Check that the values of {name} are at least {least}."
     return check
 
 
@@ -382,6 +381,7 @@ def _layouts(layout: dict[str, str]) -> str:
 
 
 def _sizes_agree(layout: dict[str, str]) -> Check:
+    @says(f"Check that sizes of the same name agree: {_layouts(layout)}.")
     def check(view: OperatorView) -> Iterator[Violation]:
         for name, (rule, text) in _COMMON.items():
             found = _sizes(view, layout, name)
@@ -390,7 +390,6 @@ def _sizes_agree(layout: dict[str, str]) -> Check:
                 message = f"{text} is {' and '.join(sizes)}: {listing(view, layout)}"
                 yield Violation(rule, message, "equal sizes")
 
-    check.__doc__ = f"Check that sizes of the same name agree: {_layouts(layout)}."
     return check
 
 

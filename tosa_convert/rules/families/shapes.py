@@ -23,6 +23,7 @@ from tosa_convert.rules.families.core import (
     listing,
     of_families,
     rank_between,
+    says,
 )
 from tosa_convert.rules.values import OperatorView, ShapeType, Size, shape_text
 
@@ -39,17 +40,9 @@ _Compute = Callable[[int, int], Size]
 # -- two shapes --------------------------------------------------------------------------------------
 
 
-def _div_floor(dividend: int, divisor: int) -> Size:
-    """Return the quotient, which negative values do not have."""
-    return dividend // divisor if dividend >= 0 < divisor else None
-
-
-def _modulo(dividend: int, divisor: int) -> Size:
-    return dividend % divisor if dividend >= 0 < divisor else None
-
-
-def _div_ceil(dividend: int, divisor: int) -> Size:
-    return -(-dividend // divisor) if dividend >= 0 < divisor else None
+def _of_whole(compute: _Compute) -> _Compute:
+    """Return a division, which negative values do not have."""
+    return lambda dividend, divisor: compute(dividend, divisor) if dividend >= 0 < divisor else None
 
 
 #: What operators of two shapes compute of each pair of values.
@@ -59,9 +52,9 @@ ARITHMETIC: Final[dict[str, _Compute]] = {
     "MUL_SHAPE": operator.mul,
     "MAX_SHAPE": max,
     "MIN_SHAPE": min,
-    "MOD_SHAPE": _modulo,
-    "DIV_CEIL_SHAPE": _div_ceil,
-    "DIV_FLOOR_SHAPE": _div_floor,
+    "MOD_SHAPE": _of_whole(operator.mod),
+    "DIV_CEIL_SHAPE": _of_whole(lambda dividend, divisor: -(-dividend // divisor)),
+    "DIV_FLOOR_SHAPE": _of_whole(operator.floordiv),
 }
 
 
@@ -130,22 +123,17 @@ def _shapes_are_equal(view: OperatorView) -> Iterator[Violation]:
 # -- one shape ---------------------------------------------------------------------------------------
 
 
-def _log2_ceil(value: int) -> int:
-    return (value - 1).bit_length()
-
-
-def _log2_floor(value: int) -> int:
-    return value.bit_length() - 1
-
-
 _UNARY: Final[dict[str, Callable[[int], int]]] = {
     "EXP2_SHAPE": lambda value: 1 << value,
-    "LOG2_CEIL_SHAPE": _log2_ceil,
-    "LOG2_FLOOR_SHAPE": _log2_floor,
+    "LOG2_CEIL_SHAPE": lambda value: (value - 1).bit_length(),
+    "LOG2_FLOOR_SHAPE": lambda value: value.bit_length() - 1,
 }
 
 
 def _values_between(rule: str, fewest: int, most: int) -> Check:
+    end = "or more" if most == _MOST else f"to {most}"
+
+    @says(f"Check that the values of input are {fewest} {end}.")
     def check(view: OperatorView) -> Iterator[Violation]:
         for index, value in enumerate(view.sizes("input")):
             if value is not None and not fewest <= value <= most:
@@ -155,8 +143,6 @@ def _values_between(rule: str, fewest: int, most: int) -> Check:
                     f"{fewest} or more" if most == _MOST else f"{fewest} to {most}",
                 )
 
-    end = "or more" if most == _MOST else f"to {most}"
-    check.__doc__ = f"Check that the values of input are {fewest} {end}."
     return check
 
 
@@ -196,12 +182,12 @@ def _sliced_shape_has_values(view: OperatorView) -> Iterator[Violation]:
 
 
 def _is_one_element(name: str) -> Check:
+    @says(f"Check that {name} has the shape [1].")
     def check(view: OperatorView) -> Iterator[Violation]:
         found = view.tensor(name)
         if found.shape is not None and (len(found.shape) != 1 or not agree(found.shape[0], 1)):
             yield Violation(f"{name}-shape", f"{name} is {found}", "[1]")
 
-    check.__doc__ = f"Check that {name} has the shape [1]."
     return check
 
 
@@ -211,18 +197,14 @@ def _position(view: OperatorView, name: str) -> int | None:
     return None if value is None else int(value)
 
 
-def _start_is_not_negative(view: OperatorView) -> Iterator[Violation]:
-    """Check that start is at least 0."""
-    start = _position(view, "start")
-    if start is not None and start < 0:
-        yield Violation("start", f"start is {start}", "0 or more")
+def _position_from(name: str, least: int) -> Check:
+    @says(f"Check that {name} is at least {least}.")
+    def check(view: OperatorView) -> Iterator[Violation]:
+        value = _position(view, name)
+        if value is not None and value < least:
+            yield Violation(name, f"{name} is {value}", f"{least} or more")
 
-
-def _size_is_positive(view: OperatorView) -> Iterator[Violation]:
-    """Check that size is at least 1."""
-    size = _position(view, "size")
-    if size is not None and size < 1:
-        yield Violation("size", f"size is {size}", "1 or more")
+    return check
 
 
 def _slice_is_inside(view: OperatorView) -> Iterator[Violation]:
@@ -263,7 +245,7 @@ _OWN: Final[Rules] = {
     "SLICE_SHAPE": OperatorRules(
         _infer_sliced,
         (_sliced_shape_has_values, _is_one_element("start"), _is_one_element("size")),
-        (_start_is_not_negative, _size_is_positive, _slice_is_inside),
+        (_position_from("start", 0), _position_from("size", 1), _slice_is_inside),
     ),
     **dict.fromkeys(ARITHMETIC, _arithmetic()),
     **dict.fromkeys(("ADD_SHAPE", "SUB_SHAPE", "MUL_SHAPE"), _arithmetic(_values_in_range)),
