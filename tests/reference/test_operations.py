@@ -12,9 +12,13 @@ import pytest
 
 from tosa_convert.builder import Builder, dtype_of
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.graph import Graph
+from tosa_convert.graph import OPERATORS, Graph
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.opset import OperatorSpec
+from tosa_convert.reference.call import Call, Type, store
 from tosa_convert.reference.elementwise import error_function
-from tosa_convert.reference.evaluate import Machine
+from tosa_convert.reference.evaluate import OPERATIONS, Machine
+from tosa_convert.rules.types import rows
 
 NAMES = {
     "bool": "BOOL",
@@ -195,3 +199,22 @@ def test_a_mean_does_not_overflow_with_its_sums(values: tuple[float, ...]) -> No
     np.testing.assert_allclose(found.reshape(-1), [np.mean(np.array(values))], rtol=1e-7)
     image[0, 0, 0, 0] = np.inf
     assert np.isinf(computed(lambda b, x: b.avg_pool2d(x, **mean), image)).all()
+
+
+@pytest.mark.parametrize("spec", [row for row in OPERATORS if row.elementwise], ids=str)
+def test_a_tensor_of_rank_0_gives_one_of_rank_0(spec: OperatorSpec) -> None:
+    for row in rows(spec):
+        elements = [e for e in (*row.operands, *row.results) if isinstance(e, DType)]
+        if len(elements) < len(row.operands) + 1:
+            continue  # block-scaled tensors have a dimension
+        arrays = [np.ones((), e.numpy) for e in elements[: spec.elementwise]]
+        for part, e in list(zip(spec.operands, elements, strict=False))[spec.elementwise :]:
+            arrays.append(np.zeros(513 if part.name == "table" else 1, e.numpy))
+        if spec.name == "TABLE" and elements[0].bits == 8:
+            arrays[1] = arrays[1][:256]
+        types = tuple(Type(e, a.shape) for e, a in zip(elements, arrays, strict=False))
+        attributes = {part.name: part.default for part in spec.attributes}
+        attributes |= {"min_val": 0, "max_val": 2} if spec.name == "CLAMP" else {}
+        result = Type(elements[-1], ())
+        call = Call(spec, tuple(arrays), types, attributes, (result,))
+        assert store(OPERATIONS[spec.name](call), result, "own").shape == ()

@@ -207,7 +207,7 @@ def look_up(call: Call) -> Array:
     """
     table = call.raw("table")
     if table.size == 256:
-        codes = np.ascontiguousarray(call.raw("input1")).view(np.uint8)
+        codes = np.asarray(call.raw("input1"), order="C").view(np.uint8)
         # Entries in the order of the codes of INT8: 0 to 127, then -128 to -1.
         found: Array = np.roll(table, 128).take(codes)
         return found

@@ -484,7 +484,7 @@ def compute_logical_right_shift(call: Call) -> Array:
     element = call.result.dtype
     assert element is not None
     unsigned = np.dtype(f"u{element.element_bytes}")
-    value = np.ascontiguousarray(call.raw("input1")).view(unsigned).astype(np.uint64)
+    value = np.asarray(call.raw("input1"), order="C").view(unsigned).astype(np.uint64)
     return (value >> _shift(call).astype(np.uint64)).astype(unsigned)
 
 

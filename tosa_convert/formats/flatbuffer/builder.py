@@ -117,7 +117,6 @@ Reference: TypeAlias = tuple[Interner | None, int]
 U32: Final = struct.Struct("<I")
 #: The bytes after a string of length n mod 4: its zeros, and room for the length of the next one.
 _ENDS: Final = (bytes(8), bytes(7), bytes(6), bytes(5))
-_TEXT_ENDS: Final = tuple(end.decode() for end in _ENDS)
 
 
 class Builder:
@@ -277,7 +276,7 @@ class Builder:
     def place_strings(self) -> None:
         """Append the interned strings: length, bytes, and zeros up to a multiple of 4."""
         texts = [*self.strings.ids, *self.strings.last]
-        lengths, padded = _padded_ascii(texts) or _padded(texts)
+        lengths, padded = _padded(texts)
         first = len(self.out)
         # After each text its zeros and room for the length of the next one; the last has none.
         self.out += bytes(4)
@@ -379,12 +378,3 @@ def _padded(texts: list[str]) -> tuple[list[int], bytes]:
     lengths = list(map(len, encoded))
     tails = [_ENDS[length & 3] for length in lengths]
     return lengths, b"".join(chain.from_iterable(zip(encoded, tails, strict=True)))
-
-
-def _padded_ascii(texts: list[str]) -> tuple[list[int], bytes] | None:
-    """Return what `_padded` does for texts in ASCII, encoded together; None if one is not."""
-    # Fast path of _padded; equal by test test_texts_in_ascii_are_padded_as_others
-    lengths = list(map(len, texts))
-    tails = [_TEXT_ENDS[length & 3] for length in lengths]
-    joined = "".join(chain.from_iterable(zip(texts, tails, strict=True)))
-    return (lengths, joined.encode("ascii")) if joined.isascii() else None

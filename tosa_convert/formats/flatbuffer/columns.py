@@ -11,7 +11,6 @@ size of the file.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -37,13 +36,9 @@ _ENTRY: Final = 10
 #: ... and of a short string with its entries in the arrays of known strings.
 _STRING: Final = 130
 
-#: Up to this many distinct vtables are read one by one. Most tables of a kind share a single one.
-_FEW: Final = 8
-
 _largest: Final = np.maximum.reduce
 _least: Final = np.minimum.reduce
 _bits: Final = np.bitwise_or.reduce
-_u2: Final = struct.Struct("<H").unpack_from
 
 _DTYPES: Final = {"bool": "u1", "u8": "u1", "i32": "<i4", "u32": "<u4", "u64": "<u8"}
 _HINT: Final = "the file is damaged or is not a TOSA flatbuffer; make it again"
@@ -179,11 +174,7 @@ class Columns:
             unique, inverse = vtables[:1], np.zeros(1, np.int64)
         else:
             unique, inverse = np.unique(vtables, return_inverse=True)
-        if len(unique) <= _FEW:
-            rows = [self.vtable(table, names, at) for at in unique.tolist()]
-            offsets = np.array(rows, np.int64).reshape(len(rows), 1 + len(names))
-        else:
-            offsets = self.vtables(table, names, unique)
+        offsets = self.vtables(table, names, unique)
         ends = tables + offsets[:, 0][inverse]
         if len(ends) and int(_largest(ends)) > self.size:
             offset = int(tables[ends.argmax()])
@@ -196,30 +187,8 @@ class Columns:
                 distance = distance[inverse]
                 yield np.where(distance == 0, -1, tables + distance)
 
-    def vtable(self, table: str, names: tuple[str, ...], at: int) -> list[int]:
-        """Return the size of a table, then each field's distance from its start; 0 if it is absent."""
-        what = f"the vtable of a {table}"
-        if not 0 <= at <= self.size - 4 or at % 2:
-            places = np.array([at])
-            self.values("<u2", places, what)
-            self.values("<u2", places + 2, what)
-        (size,), (table_size,) = _u2(self.buffer, at), _u2(self.buffer, at + 2)
-        if size < 4 or size % 2 or at + size > self.size or table_size < 4:
-            raise self.bad(at, f"{what} has an impossible size")
-        found = [table_size]
-        layout = self.layouts[table]
-        for name in names:
-            field = layout[name]
-            slot = 4 + 2 * field.slot
-            distance = _u2(self.buffer, at + slot)[0] if slot + 2 <= size else 0
-            if distance and (distance < 4 or distance + field.width > table_size):
-                raise self.bad(at, f"{table}.{name} lies outside its table")
-            found.append(distance)
-        return found
-
     def vtables(self, table: str, names: tuple[str, ...], at: Positions) -> Positions:
-        """Return what `vtable` does, for many vtables: one row for each."""
-        # Fast path of vtable; equal by test test_many_vtables_are_read_as_each_of_them_alone
+        """Return a row for each: the table's size, and each field's distance from its start or 0."""
         what = f"the vtable of a {table}"
         self.charge(len(at) * (1 + len(names)) * 8, what)
         sizes = self.values("<u2", at, what)
@@ -407,11 +376,7 @@ class Columns:
         return texts
 
     def bytes_of(self, places: Positions, what: str) -> Iterable[memoryview | None]:
-        """Return each vector of bytes as a view, made when it is iterated over; None if it is absent.
-
-        Views cost little, but reading all of them must not read a byte many times: views that
-        add up to more than the file are charged.
-        """
+        """Return each vector of bytes as a view, None if absent; charge views of more than the file."""
         starts, lengths = self.vectors(places, 1, what)
         self.charge(max(0, int(lengths.sum()) - self.size), what)
         if not lengths.any() and len(places) and int(_least(places)) >= 0:

@@ -133,7 +133,22 @@ def outcome(read_rows: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def one_by_one(columns: Columns, at: int, names: tuple[str, ...] = NAMES) -> list[list[int]]:
-    return [columns.vtable("TosaTensor", names, at)]
+    """Read a vtable number by number."""
+    what, buffer = "the vtable of a TosaTensor", columns.buffer
+    for place in (at, at + 2):
+        columns.values("<u2", np.array([place]), what)
+    size, table_size = struct.unpack_from("<HH", buffer, at)
+    if size < 4 or size % 2 or at + size > columns.size or table_size < 4:
+        raise columns.bad(at, f"{what} has an impossible size")
+    found = [table_size]
+    for name in names:
+        field = columns.layouts["TosaTensor"][name]
+        slot = 4 + 2 * field.slot
+        distance = struct.unpack_from("<H", buffer, at + slot)[0] if slot + 2 <= size else 0
+        if distance and (distance < 4 or distance + field.width > table_size):
+            raise columns.bad(at, f"TosaTensor.{name} lies outside its table")
+        found.append(distance)
+    return [found]
 
 
 def together(columns: Columns, at: int) -> Any:

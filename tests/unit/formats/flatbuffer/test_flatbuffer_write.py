@@ -14,7 +14,7 @@ from unit.graph.test_verify import zoo
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer import write as writing
-from tosa_convert.formats.flatbuffer.builder import Builder, Interner, _padded, _padded_ascii
+from tosa_convert.formats.flatbuffer.builder import Builder, Interner
 from tosa_convert.formats.flatbuffer.read import read
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.json.write import write as write_json
@@ -127,15 +127,6 @@ def test_blocks_are_laid_out_alike_from_their_columns(
         first, second = (b"".join(found.pieces()) for found in plans)
         assert first == second
     assert set(taken) == ({False} if out_of_line else {True, False})
-
-
-@pytest.mark.slow
-@given(st.lists(st.text(st.characters(max_codepoint=130), max_size=9), max_size=6))
-def test_texts_in_ascii_are_padded_as_others(texts: list[str]) -> None:
-    quick, slow = _padded_ascii(texts), _padded(texts)
-    assert (quick is None) == (not all(text.isascii() for text in texts))
-    if quick is not None:
-        assert quick == slow
 
 
 def test_a_lone_surrogate_in_a_name_is_refused_alike_in_both_encodings() -> None:
