@@ -216,33 +216,14 @@ ROWS: Final[dict[str, Row]] = {
     "bitcast_convert_type": _elementwise(conversion.bitcast, "new_dtype"),
     "convert_element_type": _elementwise(conversion.converted, "new_dtype"),
     "reduce_precision": _elementwise(conversion.reduce_precision, "exponent_bits", "mantissa_bits"),
-<<<<<<< HEAD
-    "acos": _fp32(functions.acos),
-    "acosh": _fp32(functions.acosh),
-    "asin": _fp32(functions.asin),
-    "asinh": _fp32(functions.asinh),
-    "atan": _fp32(functions.atan),
-    "atan2": _fp32(functions.atan2),
-    "atanh": _fp32(functions.atanh),
-    "cbrt": _fp32(functions.cbrt),
-    "cosh": _fp32(functions.cosh),
-    "erf_inv": _fp32(functions.erf_inv),
-    "expm1": _fp32(functions.expm1),
-    "log1p": _fp32(functions.log1p),
-    "sinh": _fp32(functions.sinh),
-    "tan": _fp32(functions.tan),
-    "erfc": _elementwise(functions.erfc),
-    "exp2": _elementwise(functions.exp2),
-=======
     **{
         function.__name__: _elementwise(functions.in_fp32(function))
         for function in (
             *(functions.acos, functions.acosh, functions.asin, functions.asinh, functions.atan),
-            *(functions.atan2, functions.atanh, functions.cosh, functions.erf_inv),
+            *(functions.atan2, functions.atanh, functions.cbrt, functions.cosh, functions.erf_inv),
             *(functions.expm1, functions.log1p, functions.sinh, functions.tan),
         )
     },
->>>>>>> main
     "integer_pow": _elementwise(functions.integer_power, "y"),
     "pow": _elementwise(functions.power),
     "round": _elementwise(functions.round_, "rounding_method"),
