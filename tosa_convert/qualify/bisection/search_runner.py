@@ -7,6 +7,7 @@ are right in this way and the program is wrong, it is judged on the operands tha
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -58,6 +59,10 @@ from tosa_convert.qualify.reduction.reduce import Cut, Shrinker
 
 #: How often a program runs to see whether its results change.
 REPEATS: Final = 4
+#: Further runs of a program that was right, if there is time: a fault in one of three runs is not seen
+#: once in a hundred times.
+_RUNS_IF_RIGHT: Final = 11
+_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +287,8 @@ class RunnerSearch(Search):
                 self.judge_own_values(backend)
         elif self.result.first is None and outputs is not None and not self.is_region:
             self.judge_after_other_runs(backend)
+            if self.result.first is None:
+                self.judge_further_runs(backend)
         self.note_what_inherits()
         return self.result
 
@@ -573,8 +580,26 @@ class RunnerSearch(Search):
                     judged = Judged(group, found[0].comparison, {}, found[0].found)
                     with scratch_folder() as folder:
                         return self.examined(backend, min(indices), batch, folder, judged)
-        outputs = {self.operators.producers[name] for name in self.failing_tensors()}
+        own = self.operators
+        names = self.failing_tensors() or [n for n in self.graph.main.outputs if n in own.producers]
+        outputs = {own.producers[name] for name in names}
         return self.divergence(sorted(outputs), self.whole_case(self.first), "nondeterministic")
+
+    def judge_further_runs(self, backend: Runner) -> None:
+        """Run a program that was right again, as its results may be right by chance."""
+        names = list(dict.fromkeys(self.graph.main.outputs))
+        end = time.monotonic() + _SECONDS
+        for number in range(2, _RUNS_IF_RIGHT + 2):
+            if time.monotonic() > end:
+                return
+            with scratch_folder() as folder:
+                answer = backend.compute(self.graph, names, self.operators.inputs, [], folder)
+                changed = changed_keys(self.first, answer)
+            if changed:
+                text = f"run {number} of the whole program gave other results than the first"
+                self.result.notes.append(f"{text}: check --repeat N compares N runs")
+                self.add(self.changing(backend))
+                return
 
     def judge_after_other_runs(self, backend: Runner) -> None:
         """Find an operator whose results depend on the operands of the run before."""
