@@ -77,7 +77,7 @@ ARROWS: dict[str, set[str]] = {
     | {"frontends.lowering"}
     | {"frontends.onnx.header", "formats.write"},
     "frontends.onnx.header": {"frontends"},
-    "frontends.torch.header": set(),
+    "frontends.torch.header": {"frontends"},
     # Operations on arrays, lowered for every framework; it imports none.
     "frontends.lowering": {"builder", "graph", "rules", "frontends"},
     "frontends.jax": {"errors", "io", "graph", "builder", "rewrites", "frontends"}

@@ -13,14 +13,14 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 103790,
+    "tests": 103800,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6130,
     "tosa_convert/consumers": 1170,
     "tosa_convert/eras": 2330,
-    "tosa_convert/formats": 22430,
-    "tosa_convert/frontends": 31410,
+    "tosa_convert/formats": 22400,
+    "tosa_convert/frontends": 31190,
     "tosa_convert/golden": 14850,
     "tosa_convert/graph": 4560,
     "tosa_convert/io": 2290,

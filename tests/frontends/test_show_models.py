@@ -340,7 +340,7 @@ def test_node_tests_of_onnx_hold_the_list_of_what_never_lowers() -> None:
     rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
     agree = {operator: int(count) for operator, _, count in rows}
     known = NEVER_LOWERED | RANDOM
-    assert {operator for operator, count in agree.items() if not count} - known == {"Scan"}
+    assert {operator for operator, count in agree.items() if not count} - known == set()
     assert [operator for operator in known & agree.keys() if agree[operator]] == []
 
 

@@ -528,10 +528,11 @@ def in_loop(operator: str, *inputs: int) -> Program:
     return program
 
 
-@pytest.mark.parametrize("flag", [False, True])
-def test_branches_are_those_of_tflite(tmp_path: Path, flag: bool) -> None:
+@pytest.mark.parametrize("flag", [False, True, [True]])
+def test_branches_are_those_of_tflite(tmp_path: Path, flag: Any) -> None:
     program = next(branches())
     program.arrays["x0"] = np.array(flag)
+    program.tensors[0] = replace(program.tensors[0], shape=program.arrays["x0"].shape)
     check(program, tmp_path)
 
 
@@ -562,6 +563,17 @@ def test_custom_operators_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixt
     with caplog.at_level("WARNING"):
         tc.frontends.from_tflite(path)
     assert "1 custom operator became CUSTOM of TOSA: SignalWindow" in caplog.text
+
+
+def test_custom_operators_take_and_give_unsigned_bytes_as_they_are(tmp_path: Path) -> None:
+    program = Program("Custom", "bytes")
+    value = program.input("uint8", (3,))
+    add(program, "Own", [value], quantized=Quantized((0.1,), 7))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(program.data())
+    graph = tc.frontends.from_tflite(path)
+    assert [one.spec.name for one in graph.main.operators] == ["CUSTOM"]
+    assert [graph.main.tensors[one].dtype.name for one in graph.main.outputs] == ["INT8"]
 
 
 def refused() -> Iterator[tuple[str, Program]]:

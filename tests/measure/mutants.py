@@ -5,7 +5,7 @@
 A seeded sample of the mutations of each folder; each is judged by those tests that run the changed line
 or its file, as many as take a minute of a processor's time. Answers are kept as they come, so a run that
 was stopped goes on. A mutant lives in the memory of a forked process (`judges.py`): no file changes.
-Children that tests start run the code as it is.
+Children that tests start run the code as it is, but models of TFLite are lowered in the judge's process.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ from tosa_convert.views.inspection.summary import (
 )
 
 if TYPE_CHECKING:
-    from tosa_convert.frontends.model_summary import ModelSummary, ModelValue
+    from tosa_convert.frontends.header import ModelValue
+    from tosa_convert.frontends.model_summary import ModelSummary
     from tosa_convert.graph.model import Graph
 
 

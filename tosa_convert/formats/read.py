@@ -445,10 +445,7 @@ def _with_shapes(graph: Graph, options: ReadOptions, opened: Input | None = None
 def with_shapes(
     graph: Graph, shapes: Mapping[str, tuple[int | str, ...]], text_names: Sequence[str] = ()
 ) -> Graph:
-    """Return the graph with shapes for arguments and what follows from them; log what stays dynamic.
-
-    text_names: the names that the arguments have in MLIR text, such as %x.
-    """
+    """Return the graph with shapes of arguments, named as in MLIR text, and what follows from them."""
     from tosa_convert.formats.mlir.names import Namer
     from tosa_convert.graph.static_shapes import make_placeholders_static
     from tosa_convert.graph.verify import refuse_unsound

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.module_header import NEVER_LOWERED as MODULE_NEVER_LOWERED
+from tosa_convert.frontends.header import Header, ModelValue
 from tosa_convert.frontends.module_header import read_module_header
 from tosa_convert.frontends.onnx.header import OnnxValue, read_onnx
-from tosa_convert.frontends.process.request import scale_text
 from tosa_convert.frontends.protobuf import Value, fields
 from tosa_convert.frontends.protobuf import message as _message
 from tosa_convert.frontends.protobuf import text as _text
@@ -58,31 +57,20 @@ class Node(NamedTuple):
     attributes: Mapping[str, memoryview]
 
 
-class GraphDefHeader(NamedTuple):
-    """The main graph: its operators in order, its inputs, and the names of its outputs.
-
-    An input has a name, an element type, and sizes; None for an unknown rank.
-    """
-
-    operators: list[str]
-    inputs: list[tuple[str, str, tuple[int | str, ...] | None]]
-    outputs: list[str]
-
-
-def read_graph_def(data: memoryview) -> GraphDefHeader:
+def read_graph_def(data: memoryview) -> Header:
     r"""Read the main graph; functions in its library are left out.
 
     Example:
         >>> read_graph_def(memoryview(b"\n\x10\n\1x\x12\x0bPlaceholder")).inputs
-        [('x', '', None)]
+        [ModelValue(name='x', dtype='', shape=None, scale=None, zero_point=0)]
     """
     nodes = [_node(_message(value)) for number, value in fields(data) if number == 1]
     used = {name.lstrip("^").partition(":")[0] for node in nodes for name in node.inputs}
     computed = [node for node in nodes if node.operator not in _NO_OPERATOR]
-    return GraphDefHeader(
+    return Header(
         [node.operator for node in computed],
         [_input(node) for node in nodes if node.operator == "Placeholder"],
-        [node.name for node in computed if node.name not in used],
+        [ModelValue(node.name, "", None) for node in computed if node.name not in used],
     )
 
 
@@ -104,12 +92,12 @@ def _node(message: memoryview) -> Node:
     return Node(name, operator, tuple(inputs), attributes)
 
 
-def _input(node: Node) -> tuple[str, str, tuple[int | str, ...] | None]:
+def _input(node: Node) -> ModelValue:
     held = {key: dict(fields(node.attributes.get(key, b""))) for key in ("dtype", "shape")}
     number = held["dtype"].get(6, 0)
     dtype = _TYPES.get(number, f"type {number}") if isinstance(number, int) else ""
     shape = held["shape"].get(7)
-    return node.name, dtype, None if shape is None else _sizes(_message(shape))
+    return ModelValue(node.name, dtype, None if shape is None else _sizes(_message(shape)))
 
 
 def _sizes(message: memoryview) -> tuple[int | str, ...] | None:
@@ -140,28 +128,6 @@ KINDS: Final = {
     "stablehlo": "module of StableHLO",
     "torch-mlir": "module of the torch dialect",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ModelValue:
-    """An input or an output of a model.
-
-    dtype: its element type in the framework's words, or what it is if it is not a tensor.
-    shape: its sizes; a symbol or "?" where one is dynamic; None if unknown.
-    scale, zero_point: an integer i means scale * (i - zero_point); None if it is not quantised, or the
-        file does not say.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...] | None
-    scale: float | None = None
-    zero_point: int = 0
-
-    def __str__(self) -> str:
-        shape = "of unknown shape" if self.shape is None else f"[{', '.join(map(str, self.shape))}]"
-        text = f"{self.dtype or 'unknown type'} {shape}"
-        return text if self.scale is None else f"{text} {scale_text(self.scale, self.zero_point)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,16 +203,24 @@ def describe_data(
     refuse_func(frontend, func, where)
     try:
         if frontend in ("stablehlo", "torch-mlir"):
-            return _module(data, frontend, where, func or "")
-        if frontend == "tflite":
-            return _tflite(data, func or "")
-        return {"torch": _torch, "tensorflow": _graph_def, "onnx": _onnx}[frontend](data)
+            header = _module(data, frontend, where, func or "")
+        elif frontend == "tflite":
+            header = _tflite(data, func or "")
+        else:
+            header = {"torch": read_pt2, "tensorflow": read_graph_def, "onnx": _onnx}[frontend](
+                data
+            )
     except ValueError as error:
         message = f"the {KINDS[frontend]} cannot be read: {error}"
         raise fail("unrecognised-input", where, message) from None
+    operators, not_lowered = (
+        dict(Counter(names).most_common()) for names in (header.operators, header.not_lowered)
+    )
+    values = tuple(header.inputs), tuple(header.outputs)
+    return ModelSummary(frontend, len(data), operators, *values, not_lowered)
 
 
-def _tflite(data: memoryview, signature: str) -> ModelSummary:
+def _tflite(data: memoryview, signature: str) -> Header:
     model = read_tflite(data, signature)
 
     def value(number: int, name: str) -> ModelValue:
@@ -254,62 +228,28 @@ def _tflite(data: memoryview, signature: str) -> ModelSummary:
         shape = tuple("?" if n < 0 else n for n in tensor.shape)
         return ModelValue(name, tensor.dtype, shape, tensor.scale or None, tensor.zero_point)
 
-    return ModelSummary(
-        "tflite",
-        len(data),
-        _counted(row.custom or operator_name(row.code) for row in model.operators),
-        tuple(value(number, model.input_name(number)) for number in model.inputs),
-        tuple(map(value, model.outputs, model.output_names)),
-        _counted(row.operator for row in known_unlowered(model)),
+    return Header(
+        [row.custom or operator_name(row.code) for row in model.operators],
+        [value(number, model.input_name(number)) for number in model.inputs],
+        map(value, model.outputs, model.output_names),
+        [row.operator for row in known_unlowered(model)],
     )
 
 
-def _onnx(data: memoryview) -> ModelSummary:
+def _onnx(data: memoryview) -> Header:
     model = read_onnx(data)
-    inputs, outputs = (tuple(map(_onnx_value, rows)) for rows in (model.inputs, model.outputs))
-    counts = _counted(model.operators), inputs, outputs, _counted(model.not_lowered)
-    return ModelSummary("onnx", len(data), *counts)
+    inputs, outputs = (map(_onnx_value, rows) for rows in (model.inputs, model.outputs))
+    return Header(model.operators, inputs, outputs, model.not_lowered)
 
 
-def _torch(data: memoryview) -> ModelSummary:
-    model = read_pt2(data)
-    inputs, outputs = (
-        tuple(ModelValue(row.name, row.dtype or "not a tensor", row.shape) for row in rows)
-        for rows in (model.inputs, model.outputs)
-    )
-    unlowered = filter(NEVER_LOWERED.match, model.operators)
-    counts = _counted(model.operators), inputs, outputs, _counted(unlowered)
-    return ModelSummary("torch", len(data), *counts)
-
-
-def _graph_def(data: memoryview) -> ModelSummary:
-    model = read_graph_def(data)
-    return ModelSummary(
-        "tensorflow",
-        len(data),
-        _counted(model.operators),
-        tuple(ModelValue(*row) for row in model.inputs),
-        tuple(ModelValue(name, "", None) for name in model.outputs),
-        {},
-    )
-
-
-def _module(data: memoryview, frontend: str, where: str, func: str) -> ModelSummary:
+def _module(data: memoryview, frontend: str, where: str, func: str) -> Header:
     try:
         text = bytes(data).decode()
     except UnicodeDecodeError:
         raise not_described(where, frontend) from None
-    model = read_module_header(text, func, where)
-    inputs, outputs = (
-        tuple(ModelValue(*row) for row in rows) for rows in (model.inputs, model.outputs)
-    )
-    unlowered = [
-        name
-        for name in model.operators
-        if name in MODULE_NEVER_LOWERED or NEVER_LOWERED.match(f"{name}.")
-    ]
-    counts = _counted(model.operators), inputs, outputs, _counted(unlowered)
-    return ModelSummary(frontend, len(data), *counts)
+    header = read_module_header(text, func, where)
+    of_torch = [name for name in header.operators if NEVER_LOWERED.match(f"{name}.")]
+    return header._replace(not_lowered=[*header.not_lowered, *of_torch])
 
 
 def _onnx_value(value: OnnxValue) -> ModelValue:
@@ -317,7 +257,3 @@ def _onnx_value(value: OnnxValue) -> ModelValue:
     dtype = _ONNX_TYPES[value.element] if known else f"type {value.element}"
     shape = value.shape and tuple("?" if size == "" else size for size in value.shape)
     return ModelValue(value.name, value.kind or dtype, shape)
-
-
-def _counted(names: Iterable[str]) -> dict[str, int]:
-    return dict(Counter(names).most_common())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tosa_convert.errors import fail
+from tosa_convert.frontends.header import Header, ModelValue
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.graph.derived import unused_name
 
@@ -38,12 +39,16 @@ def choose_function(ir: Any, module: Any, request: Request) -> str:
     rows = functions(module)
     names = [symbol(ir, function) for function in rows]
     public = [symbol(ir, function) for function in rows if is_public(ir, function)]
-    wanted = request.func or (MAIN if MAIN in names else public[0] if len(public) == 1 else "")
+    return _chosen(names, public, request.func, request.shown)
+
+
+def _chosen(names: list[str], public: list[str], func: str, where: str) -> str:
+    wanted = func or (MAIN if MAIN in names else public[0] if len(public) == 1 else "")
     if wanted in names:
         return wanted
     message = f"the module has the functions {', '.join(names) or 'none'}"
-    code = "unknown-function" if request.func else "ambiguous-function"
-    raise fail(code, request.shown, message, "choose one with --func")
+    code = "unknown-function" if func else "ambiguous-function"
+    raise fail(code, where, message, "choose one with --func")
 
 
 def argument_names(function: Any) -> list[str]:
@@ -131,38 +136,18 @@ _TENSOR: Final = re.compile(r"tensor<((?:(?:\d+|\?)x)*)((?:[^,<>]|<[^<>]*>)+)")
 _TORCH: Final = re.compile(r"!torch\.v?tensor<\[([\d?, ]*)\],\s*([\w.]+)")
 
 
-class ModuleValue(NamedTuple):
-    """An argument or a result: its name, element type, and sizes; None if it is not a tensor."""
-
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...] | None
-
-
-class ModuleHeader(NamedTuple):
-    """A function of a module: its operations, with those of private functions, and its values."""
-
-    operators: list[str]
-    inputs: list[ModuleValue]
-    outputs: list[ModuleValue]
-
-
-def read_module_header(text: str, func: str, where: str) -> ModuleHeader:
+def read_module_header(text: str, func: str, where: str) -> Header:
     """Describe a function: by default @main, or the only public one.
 
     Example:
         >>> head = "func.func @f(%x: tensor<?x2xf32>) -> tensor<2xi1> {"
-        >>> read_module_header(head, "", "m.mlir").inputs
-        [ModuleValue(name='x', dtype='f32', shape=('?', 2))]
+        >>> [str(value) for value in read_module_header(head, "", "m.mlir").inputs]
+        ['f32 [?, 2]']
     """
     rows = list(_FUNCTION.finditer(text))
     names = [row[2].strip('"') for row in rows]
     public = [name for row, name in zip(rows, names, strict=True) if row[1] != "private"]
-    wanted = func or ("main" if "main" in names else public[0] if len(public) == 1 else "")
-    if wanted not in names:
-        code = "unknown-function" if func else "ambiguous-function"
-        message = f"the module has the functions {', '.join(names) or 'none'}"
-        raise fail(code, where, message, "choose one with --func")
+    wanted = _chosen(names, public, func, where)
     found: list[str] = []
     ends = [*(row.start() for row in rows[1:]), len(text)]
     for row, name, end in zip(rows, names, ends, strict=True):
@@ -174,10 +159,11 @@ def read_module_header(text: str, func: str, where: str) -> ModuleHeader:
     results = _results(text, after.end()) if after else []
     inputs = [row.partition(":") for row in arguments]
     outputs = result_names(len(results))
-    return ModuleHeader(
+    return Header(
         found,
         [_value(kind.strip(), name) for name, _, kind in inputs],
-        list(map(_value, results, outputs)),
+        map(_value, results, outputs),
+        [name for name in found if name in NEVER_LOWERED],
     )
 
 
@@ -211,13 +197,13 @@ def _results(text: str, start: int) -> list[str]:
     return [text[start : text.find("\n", start)].strip()]
 
 
-def _value(kind: str, name: str) -> ModuleValue:
+def _value(kind: str, name: str) -> ModelValue:
     name = name.strip().removeprefix("%")
     if found := _TENSOR.match(kind):
-        return ModuleValue(name, found[2], _sizes(found[1].split("x")))
+        return ModelValue(name, found[2], _sizes(found[1].split("x")))
     if found := _TORCH.match(kind):
-        return ModuleValue(name, found[2], _sizes(found[1].split(",")))
-    return ModuleValue(name, "not a tensor", None)
+        return ModelValue(name, found[2], _sizes(found[1].split(",")))
+    return ModelValue(name, "not a tensor", None)
 
 
 def _sizes(words: list[str]) -> tuple[int | str, ...]:

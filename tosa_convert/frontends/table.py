@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tosa_convert.errors import Finding, TosaConvertError, fail, near_match, refuse_unknown, suggest
 from tosa_convert.extensions import find_extension, is_extension
@@ -69,118 +69,99 @@ RUNTIMES: Final[Mapping[str, Mapping[str, str]]] = {
 _TORCH: Final = {"torch": "torch"}
 
 
-def _library_of_torch(name: str, reads: str, **packages: str) -> Frontend:
-    return Frontend(
-        name=name,
-        reads=reads,
-        extra=name,
-        packages={**_TORCH, **packages},
-        converter="tosa_convert.frontends.torch.convert",
-        runtime="torch",
-        forks=True,
-        library=name,
-        makes="torch",
-    )
+def _row(name: str, reads: str, packages: Mapping[str, str], **facts: Any) -> Frontend:
+    """Return a row whose extra and converter have its name, if `facts` do not say otherwise."""
+    facts.setdefault("extra", name)
+    facts.setdefault("converter", f"tosa_convert.frontends.{name}.convert")
+    return Frontend(name=name, reads=reads, packages=packages, **facts)
 
+
+def _torch_library(name: str, package: str, forms: str) -> Frontend:
+    reads, packages = f"models of {package} ({forms})", {**_TORCH, package: package}
+    return _row(name, reads, packages, **_OF_TORCH, library=name, makes="torch")
+
+
+#: What torch programs and the models of torch's libraries have in common.
+_OF_TORCH: Final[Mapping[str, Any]] = {
+    "converter": "tosa_convert.frontends.torch.convert",
+    "runtime": "torch",
+    "forks": True,
+}
+_OF_TENSORFLOW: Final[Mapping[str, Any]] = {
+    "extra": "keras",
+    "converter": "tosa_convert.frontends.keras.convert",
+    "runtime": "tensorflow",
+    "reads_programs": True,
+}
 
 #: Name -> frontend.
 FRONTENDS: Final = {
     row.name: row
     for row in (
-        Frontend(
-            name="tflite",
-            reads="TFLite models (.tflite)",
-            extra="tflite",
-            packages={},
-            converter="tosa_convert.frontends.tflite.convert",
+        _row(
+            "tflite",
+            "TFLite models (.tflite)",
+            {},
             runtime="tflite",
             forks=True,
             has_signatures=True,
             reads_programs=True,
         ),
-        Frontend(
-            name="keras",
-            reads="Keras models (.keras, .h5, keras:NAME), and factories of models in Python files",
-            extra="keras",
-            packages={"keras": "keras", "tensorflow": "tensorflow"},
-            converter="tosa_convert.frontends.keras.convert",
+        _row(
+            "keras",
+            "Keras models (.keras, .h5, keras:NAME), and factories of models in Python files",
+            {"keras": "keras", "tensorflow": "tensorflow"},
+            **_OF_TENSORFLOW,
             imports=("keras",),
-            runtime="tensorflow",
-            reads_programs=True,
             library="keras",
         ),
-        Frontend(
-            name="tensorflow",
-            reads="TensorFlow SavedModels (folders), and frozen GraphDefs (.pb)",
-            extra="keras",
-            packages={"tensorflow": "tensorflow"},
-            converter="tosa_convert.frontends.keras.convert",
-            runtime="tensorflow",
+        _row(
+            "tensorflow",
+            "TensorFlow SavedModels (folders), and frozen GraphDefs (.pb)",
+            {"tensorflow": "tensorflow"},
+            **_OF_TENSORFLOW,
             has_signatures=True,
-            reads_programs=True,
         ),
-        Frontend(
-            name="jax",
-            reads="functions of JAX (file.py:FACTORY)",
-            extra="jax",
-            packages={"jax": "jax"},
-            converter="tosa_convert.frontends.jax.convert",
+        _row(
+            "jax",
+            "functions of JAX (file.py:FACTORY)",
+            {"jax": "jax"},
             imports=("jax", "flax"),
             runtime="jax",
         ),
-        Frontend(
-            name="stablehlo",
-            reads="modules of StableHLO (.mlir, .mlirbc, files of jax.export)",
+        _row(
+            "stablehlo",
+            "modules of StableHLO (.mlir, .mlirbc, files of jax.export)",
+            {"jax": "jax"},
             extra="jax",
-            packages={"jax": "jax"},
-            converter="tosa_convert.frontends.stablehlo.convert",
             runtime="jax",
             has_signatures=True,
         ),
-        Frontend(
-            name="torch-mlir",
-            reads="modules of the torch dialect (.mlir, .mlirbc)",
-            extra="torch-mlir",
-            packages={**_TORCH, "torch_mlir": "torch-mlir"},
+        _row(
+            "torch-mlir",
+            "modules of the torch dialect (.mlir, .mlirbc)",
+            {**_TORCH, "torch_mlir": "torch-mlir"},
             converter="tosa_convert.frontends.torch.convert_module",
             runtime="iree",
             forks=True,
             has_signatures=True,
         ),
-        Frontend(
-            name="torch",
-            reads="programs of torch.export (.pt2), and factories of modules in Python files",
-            extra="torch",
-            packages=_TORCH,
-            converter="tosa_convert.frontends.torch.convert",
+        _row(
+            "torch",
+            "programs of torch.export (.pt2), and factories of modules in Python files",
+            _TORCH,
+            **_OF_TORCH,
             imports=("torch",),
-            runtime="torch",
-            forks=True,
         ),
-        Frontend(
-            name="onnx",
-            reads="ONNX models (.onnx)",
-            extra="onnx",
-            packages={"onnx": "onnx"},
-            converter="tosa_convert.frontends.onnx.convert",
-            runtime="onnxruntime",
-            forks=True,
-        ),
-        _library_of_torch("timm", "models of timm (timm:NAME)", timm="timm"),
-        _library_of_torch(
-            "torchvision", "models of torchvision (torchvision:NAME)", torchvision="torchvision"
-        ),
-        _library_of_torch(
-            "hf",
-            "models of transformers (hf:ORG/MODEL, hf:FOLDER, hf:TYPE, and :TASK)",
-            transformers="transformers",
-        ),
-        Frontend(
-            name="executorch",
-            reads="torch models through ExecuTorch's Arm backend (--via executorch)",
-            extra="executorch",
-            packages={
-                "torch": "torch",
+        _row("onnx", "ONNX models (.onnx)", {"onnx": "onnx"}, runtime="onnxruntime", forks=True),
+        _torch_library("timm", "timm", "timm:NAME"),
+        _torch_library("torchvision", "torchvision", "torchvision:NAME"),
+        _torch_library("hf", "transformers", "hf:ORG/MODEL, hf:FOLDER, hf:TYPE, and :TASK"),
+        _row(
+            "executorch",
+            "torch models through ExecuTorch's Arm backend (--via executorch)",
+            {
+                **_TORCH,
                 "torchao": "torchao",
                 "executorch": "executorch",
                 "tosa_serializer": "tosa-tools",

@@ -97,7 +97,7 @@ def test_exponentials_and_quotients_are_close_to_the_exact_ones() -> None:
 
 
 def test_inverse_roots_have_31_bits() -> None:
-    for value in (2, 3, 1000, (1 << 29) - 1, 1 << 29, (1 << 31) - 1):
+    for value in (2, 3, 1000, (1 << 28) + 1, (1 << 29) - 1):
         multiplier, shift = inverse_root_of(value)
         assert multiplier * 2.0 ** -(31 + shift) == pytest.approx(value**-0.5, rel=2e-6)
     assert [inverse_root_of(value) for value in (0, 1)] == [((1 << 31) - 1, 0)] * 2

@@ -109,10 +109,7 @@ def _add(
 
 
 def _fail(new_manager: Any, operation: Any, argument: str, error: TosaConvertError) -> None:
-    """Emit each finding at its operation, and raise the bindings' MLIRError with them.
-
-    Only a pass that fails makes one, and it cannot have a cause: a pass of its own does.
-    """
+    """Emit findings at their operations, and raise the bindings' MLIRError, made by a failing pass."""
     places = _places(operation)
 
     def emit(root: Any, failing: Any) -> None:

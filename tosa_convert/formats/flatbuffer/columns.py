@@ -376,11 +376,7 @@ class Columns:
         return texts
 
     def bytes_of(self, places: Positions, what: str) -> Iterable[memoryview | None]:
-        """Return each vector of bytes as a view, made when it is iterated over; None if it is absent.
-
-        Views cost little, but reading all of them must not read a byte many times: views that
-        add up to more than the file are charged.
-        """
+        """Return each vector of bytes as a view, None if absent; charge views of more than the file."""
         starts, lengths = self.vectors(places, 1, what)
         self.charge(max(0, int(lengths.sum()) - self.size), what)
         if not lengths.any() and len(places) and int(_least(places)) >= 0:

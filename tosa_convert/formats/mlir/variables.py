@@ -144,10 +144,7 @@ def variable_shape(bytecode: Bytecode, index: int | None) -> tuple[int, ...] | N
 
 
 def declared_variables(graph: Graph) -> list[tuple[str, Tensor]]:
-    """Return the variables by their symbols, in the order of their tensors' names.
-
-    Raises TosaConvertError if a variable differs between blocks, or is used where MLIR takes a value.
-    """
+    """Return variables by symbol, in the order of names; refuse one that differs between blocks."""
     variables: dict[str, Tensor] = {}
     findings: list[Finding] = []
     for where, block in graph.blocks():

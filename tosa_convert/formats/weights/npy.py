@@ -73,10 +73,7 @@ def stored_bytes(row: DType, count: int) -> int:
 
 
 def blocks(constant: Constant) -> Iterator[memoryview]:
-    """Iterate over the elements as they are in a file, BLOCK elements at a time.
-
-    A BOOL other than 0 and 1 becomes 1, as in every reader.
-    """
+    """Iterate over the elements as a file has them, BLOCK at a time; a BOOL other than 0 becomes 1."""
     row = constant.dtype
     arrays: Iterator[npt.NDArray[Any]]
     if row is _BOOL or row.is_in_bytes or row is _INT48:

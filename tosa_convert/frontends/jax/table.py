@@ -55,10 +55,6 @@ def _operator(name: str) -> Row:
     return _elementwise(lambda s, a: s.elementwise(name, a))
 
 
-def _fp32(function: Callable[..., Array]) -> Row:
-    return _elementwise(functions.in_fp32(function))
-
-
 def _as_bits(rule: Rule) -> Rule:
     """Return the rule for the bits of an element type: TOSA moves them as its own type."""
 
@@ -183,68 +179,54 @@ _BETWEEN_DEVICES: Final = (
     "it communicates between devices; a program of TOSA runs on one",
     "lower the function for one device, outside of shard_map and pmap",
 )
+#: Reduction of JAX -> that of the lowering.
+_WORDS: Final = {"max": "max", "min": "min", "sum": "add"}
 _OPERATORS: Final = ("ceil", "cos", "erf", "exp", "floor", "log", "rsqrt", "sin", "tanh")
 
 ROWS: Final[dict[str, Row]] = {
     # Elementwise.
     **{name: _operator(name) for name in _OPERATORS},
     "logistic": _operator("sigmoid"),
-    "abs": _elementwise(arithmetic.abs_),
+    **{
+        function.__name__.rstrip("_"): _elementwise(function)
+        for function in (
+            *(arithmetic.abs_, arithmetic.mul, arithmetic.div, arithmetic.rem, arithmetic.neg),
+            *(arithmetic.sign, arithmetic.max_, arithmetic.not_, arithmetic.clz, arithmetic.ne),
+            *(arithmetic.population_count, arithmetic.eq_to, arithmetic.le_to, functions.cbrt),
+            *(functions.erfc, functions.exp2, functions.is_finite, functions.sqrt),
+        )
+    },
     "add": _elementwise(lambda s, a, b: arithmetic.computed(s, "add", a, b)),
     "add_any": _elementwise(lambda s, a, b: arithmetic.computed(s, "add", a, b)),
     "sub": _elementwise(lambda s, a, b: arithmetic.computed(s, "sub", a, b)),
-    "mul": _elementwise(arithmetic.mul),
     "square": _elementwise(lambda s, a: arithmetic.computed(s, "mul", a, a)),
-    "div": _elementwise(arithmetic.div),
-    "rem": _elementwise(arithmetic.rem),
-    "neg": _elementwise(arithmetic.neg),
-    "sign": _elementwise(arithmetic.sign),
-    "max": _elementwise(arithmetic.max_),
     "min": _elementwise(lambda s, a, b: arithmetic.extremum(s, "minimum", a, b)),
-    "and": _elementwise(partial(arithmetic.bitwise, word="and")),
-    "or": _elementwise(partial(arithmetic.bitwise, word="or")),
-    "xor": _elementwise(partial(arithmetic.bitwise, word="xor")),
-    "not": _elementwise(arithmetic.not_),
-    "clz": _elementwise(arithmetic.clz),
-    "population_count": _elementwise(arithmetic.population_count),
+    **{word: _elementwise(partial(arithmetic.bitwise, word=word)) for word in ("and", "or", "xor")},
     "shift_left": _elementwise(partial(arithmetic.shifted, name="logical_left_shift")),
     "shift_right_logical": _elementwise(partial(arithmetic.shifted, name="logical_right_shift")),
     "shift_right_arithmetic": _elementwise(
         partial(arithmetic.shifted, name="arithmetic_right_shift", round=False)
     ),
     "eq": _elementwise(arithmetic.equals),
-    "ne": _elementwise(arithmetic.ne),
     "gt": _elementwise(partial(arithmetic.compared, name="greater")),
     "ge": _elementwise(partial(arithmetic.compared, name="greater_equal")),
     "lt": _elementwise(partial(arithmetic.compared, name="greater", is_flipped=True)),
     "le": _elementwise(partial(arithmetic.compared, name="greater_equal", is_flipped=True)),
-    "eq_to": _elementwise(arithmetic.eq_to),
     "lt_to": _elementwise(arithmetic.sorted_before),
-    "le_to": _elementwise(arithmetic.le_to),
     "bitcast_convert_type": _elementwise(conversion.bitcast, "new_dtype"),
     "convert_element_type": _elementwise(conversion.converted, "new_dtype"),
     "reduce_precision": _elementwise(conversion.reduce_precision, "exponent_bits", "mantissa_bits"),
-    "acos": _fp32(functions.acos),
-    "acosh": _fp32(functions.acosh),
-    "asin": _fp32(functions.asin),
-    "asinh": _fp32(functions.asinh),
-    "atan": _fp32(functions.atan),
-    "atan2": _fp32(functions.atan2),
-    "atanh": _fp32(functions.atanh),
-    "cosh": _fp32(functions.cosh),
-    "erf_inv": _fp32(functions.erf_inv),
-    "expm1": _fp32(functions.expm1),
-    "log1p": _fp32(functions.log1p),
-    "sinh": _fp32(functions.sinh),
-    "tan": _fp32(functions.tan),
-    "cbrt": _elementwise(functions.cbrt),
-    "erfc": _elementwise(functions.erfc),
-    "exp2": _elementwise(functions.exp2),
+    **{
+        function.__name__: _elementwise(functions.in_fp32(function))
+        for function in (
+            *(functions.acos, functions.acosh, functions.asin, functions.asinh, functions.atan),
+            *(functions.atan2, functions.atanh, functions.cosh, functions.erf_inv),
+            *(functions.expm1, functions.log1p, functions.sinh, functions.tan),
+        )
+    },
     "integer_pow": _elementwise(functions.integer_power, "y"),
-    "is_finite": _elementwise(functions.is_finite),
     "pow": _elementwise(functions.power),
     "round": _elementwise(functions.round_, "rounding_method"),
-    "sqrt": _elementwise(functions.sqrt),
     # Movements of elements.
     "broadcast_in_dim": _movement(layout.broadcast, "shape", "broadcast_dimensions"),
     "broadcast_to": _movement(layout.broadcast_to, "shape"),
@@ -275,26 +257,26 @@ ROWS: Final[dict[str, Row]] = {
     "unstack": _movement(layout.unstack, "axis"),
     "tile": Row(_as_bits(_rule(layout.tile, "reps"))),
     # Reductions.
-    "argmax": _reduction(reductions.position, "axes", "index_dtype", word="max"),
-    "argmin": _reduction(reductions.position, "axes", "index_dtype", word="min"),
-    "cumlogsumexp": _reduction(reductions.cumulative, "axis", "reverse", word="logsumexp"),
-    "cummax": _reduction(reductions.cumulative, "axis", "reverse", word="max"),
-    "cummin": _reduction(reductions.cumulative, "axis", "reverse", word="min"),
-    "cumprod": _reduction(reductions.cumulative, "axis", "reverse", word="mul"),
-    "cumsum": _reduction(reductions.cumulative, "axis", "reverse", word="add"),
+    **{
+        f"arg{word}": _reduction(reductions.position, "axes", "index_dtype", word=word)
+        for word in ("max", "min")
+    },
+    **{
+        f"cum{name}": _reduction(reductions.cumulative, "axis", "reverse", word=word)
+        for name, word in (("logsumexp", "logsumexp"), ("prod", "mul"), *_WORDS.items())
+    },
     "pmax": _collective(reductions.extreme, "max"),
     "pmin": _collective(reductions.extreme, "min"),
     "psum": _collective(reductions.summed),
-    "reduce_and": _reduction(reductions.bits, word="and"),
+    **{f"reduce_{word}": _reduction(reductions.bits, word=word) for word in ("and", "or", "xor")},
     "reduce_max": _reduction(reductions.extreme, word="max"),
     "reduce_min": _reduction(reductions.extreme, word="min"),
-    "reduce_or": _reduction(reductions.bits, word="or"),
     "reduce_prod": _reduction(reductions.multiplied),
     "reduce_sum": _reduction(reductions.summed),
-    "reduce_xor": _reduction(reductions.bits, word="xor"),
-    "reduce_window_max": _reduction(windows.windowed, *_DILATED_WINDOW, word="max"),
-    "reduce_window_min": _reduction(windows.windowed, *_DILATED_WINDOW, word="min"),
-    "reduce_window_sum": _reduction(windows.windowed, *_DILATED_WINDOW, word="add"),
+    **{
+        f"reduce_window_{name}": _reduction(windows.windowed, *_DILATED_WINDOW, word=word)
+        for name, word in _WORDS.items()
+    },
     "select_and_scatter_add": Row(_rule(windows.select_and_scatter_add, *_WINDOW, "select_prim")),
     "reduce": Row(user_functions.reduce_function),
     "reduce_window": Row(user_functions.reduce_window_function),

@@ -10,8 +10,8 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.arithmetic import divided as quotient
 from tosa_convert.frontends.lowering.functions import atan2, sqrt
-from tosa_convert.frontends.lowering.products import product
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.spectral import multiplied
 
 Pair = tuple[Array, Array]
 #: The longest Fourier transform: it is a product with a matrix of the square of its length.
@@ -192,9 +192,5 @@ def _along(s: Scope, x: Array, axis: int, matrix: Any) -> Array:
     axis %= x.rank
     if x.number() == 0:
         return _zero(x, [matrix.shape[1] if k == axis else n for k, n in enumerate(x.shape)])
-    moved = layout.moved(s, x, axis, x.rank - 1)
-    rows, columns = matrix.shape
-    flat = layout.reshape(s, moved, (1, x.size // rows, rows))
-    made = product(s, flat, constant(matrix.astype(x.dtype).reshape(1, rows, columns)), x.dtype)
-    made = layout.reshape(s, made, (*moved.shape[:-1], columns))
+    made = multiplied(s, layout.moved(s, x, axis, x.rank - 1), matrix)
     return layout.moved(s, made, x.rank - 1, axis)

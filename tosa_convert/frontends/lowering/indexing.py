@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -88,11 +89,10 @@ def clamped(s: Scope, a: Array, highest: Any) -> Array:
 
 def positions(s: Scope, parts: Sequence[Array], sizes: Sequence[int]) -> Array:
     """Return positions in a table of dimensions `sizes` from the index along each, of one rank."""
-    made: Array | None = None
-    for index, (part, _) in enumerate(zip(parts, sizes, strict=True)):
-        scaled = s.mul(part, math.prod(sizes[index + 1 :])) if index + 1 < len(sizes) else part
-        made = scaled if made is None else s.add(made, scaled)
-    return constant(np.int32(0)) if made is None else made
+    strides = [math.prod(sizes[index + 1 :]) for index in range(len(sizes))]
+    pairs = zip(parts, strides, strict=True)
+    terms = [part if stride == 1 else s.mul(part, stride) for part, stride in pairs]
+    return reduce(s.add, terms) if terms else constant(np.int32(0))
 
 
 def offsets(size: int, rank: int, axis: int) -> Array:

@@ -6,6 +6,7 @@ A matrix is the last two dimensions of an array; those before are a batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -59,12 +60,10 @@ def identity(size: int, like: Array) -> Array:
 def cholesky(s: Scope, a: Array) -> Array:
     """Return the lower factor of symmetric matrices; an indefinite one gives NaN."""
     _refuse(a, _MOST_ROWS)
-    columns, rest, size = [], a, a.shape[-1]
-    is_definite: Array | None = None
+    columns, rest, size, tests = [], a, a.shape[-1], []
     for row in range(size):
         pivot = _block(s, rest, (0, 1), (0, 1))
-        is_positive = s.greater(pivot, 0)
-        is_definite = is_positive if is_definite is None else s.both(is_definite, is_positive)
+        tests.append(s.greater(pivot, 0))
         column = s.mul(_column(s, rest, 0), s.elementwise("rsqrt", pivot))
         above = [row if axis == a.rank - 2 else 0 for axis in range(a.rank)]
         columns.append(layout.pad(s, column, above, [0] * a.rank, 0))
@@ -73,8 +72,7 @@ def cholesky(s: Scope, a: Array) -> Array:
             below = layout.part(s, column, a.rank - 2, 1, left)
             rest = _block(s, rest, (1, left), (1, left))
             rest = s.sub(rest, s.mul(below, transposed(s, below)))
-    assert is_definite is not None
-    return s.select(is_definite, layout.concatenate(s, columns, a.rank - 1), np.nan)
+    return s.select(reduce(s.both, tests), layout.concatenate(s, columns, a.rank - 1), np.nan)
 
 
 def triangular_solve(
@@ -246,12 +244,12 @@ def _minor(
         known[key] = _block(s, a, (rows[0], rows[0] + 1), (columns[0], columns[0] + 1))
     if key not in known:
         first, *others = rows
-        total: Array | None = None
-        for number, column in enumerate(columns):
+        parts = []
+        for column in columns:
             rest = [k for k in columns if k != column]
             one = _minor(s, a, [first], [column], known)
-            one = mul(s, one, _minor(s, a, others, rest, known))
-            total = one if total is None else (s.sub if number % 2 else s.add)(total, one)
-        assert total is not None
-        known[key] = total
+            parts.append(mul(s, one, _minor(s, a, others, rest, known)))
+        known[key] = parts[0]
+        for number, part in enumerate(parts[1:]):
+            known[key] = (s.add if number % 2 else s.sub)(known[key], part)
     return known[key]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -242,10 +243,6 @@ def local_response(
     low, high = [0] * x.rank, [0] * x.rank
     low[1], high[1] = before, size - 1 - before
     padded = layout.pad(s, s.mul(x, x), low, high, 0)
-    total: Array | None = None
-    for offset in range(size):
-        part = layout.part(s, padded, 1, offset, offset + x.shape[1])
-        total = part if total is None else s.add(total, part)
-    assert total is not None
-    base = s.add(scaled(s, total, alpha / size), bias)
+    parts = [layout.part(s, padded, 1, first, first + x.shape[1]) for first in range(size)]
+    base = s.add(scaled(s, reduce(s.add, parts), alpha / size), bias)
     return s.mul(x, s.elementwise("pow", base, -beta))

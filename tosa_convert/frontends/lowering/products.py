@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -259,16 +260,15 @@ def _by_depth(
     step, gap = window.strides[0], window.dilation[0]
     depth = (a.shape[1] - (weight.shape[1] - 1) * gap - 1) // step + 1
     flat = Window(window.strides[1:], tuple(others), (1, 1), window.dilation[1:], window.zeros)
-    total: Array | None = None
+    parts = []
     for place in range(weight.shape[1]):
         first = place * gap
         part = layout.part(s, a, 1, first, first + (depth - 1) * step + 1, step)
         part = layout.reshape(s, part, (a.shape[0] * depth, *a.shape[2:]))
         filters = layout.part(s, weight, 1, place, place + 1)
         filters = layout.reshape(s, filters, (weight.shape[0], *weight.shape[2:]))
-        made = _grouped(s, part, filters, flat, groups, 1, bias if place == 0 else None)
-        total = made if total is None else s.add(total, made)
-    assert total is not None
+        parts.append(_grouped(s, part, filters, flat, groups, 1, bias if place == 0 else None))
+    total = reduce(s.add, parts)
     return layout.reshape(s, total, (a.shape[0], depth, *total.shape[1:]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -102,14 +103,10 @@ def all_by_slices(
         if size == 1 and stride == 1:
             continue
         count = (arrays[0].shape[axis] - (size - 1) * spread - 1) // stride + 1
-        made: Sequence[Array] | None = None
-        for position in range(size):
-            start = position * spread
-            end = start + (count - 1) * stride + 1
-            parts = [layout.part(s, a, axis, start, end, stride) for a in arrays]
-            made = parts if made is None else combine(made, parts)
-        assert made is not None
-        arrays = made
+        last = (count - 1) * stride + 1
+        ends = [(place * spread, place * spread + last) for place in range(size)]
+        parts = [[layout.part(s, a, axis, *end, stride) for a in arrays] for end in ends]
+        arrays = reduce(combine, parts)
     return arrays
 
 
@@ -271,13 +268,11 @@ def select_and_scatter_add(
         is_better = s.greater(part, best) if is_max else s.greater(best, part)
         chosen = s.select(is_better, constant(np.int32(index)), chosen)
         best = s.select(is_better, part, best)
-    made: Array | None = None
+    placed = []
     for index, position in enumerate(positions):
         mine = s.select(s.equal(chosen, index), source, 0) if len(positions) > 1 else source
-        placed = _placed(s, mine, position, strides, padded.shape)
-        made = placed if made is None else s.add(made, placed)
-    assert made is not None
-    return layout.pad(s, made, [-n for n in low], [-n for n in high], 0)
+        placed.append(_placed(s, mine, position, strides, padded.shape))
+    return layout.pad(s, reduce(s.add, placed), [-n for n in low], [-n for n in high], 0)
 
 
 def _window_part(

@@ -28,8 +28,6 @@ _THIRD: Final = 715827883
 _START, _SLOPE = 1515870810, -1010580540
 #: Integer bits of the input of LOGISTIC, and of TANH as a gate's activation.
 GATE_BITS: Final = 3
-#: Most integer bits of a TANH; with more, TFLite's kernel does nothing.
-MOST_BITS: Final = 6
 
 
 @cache

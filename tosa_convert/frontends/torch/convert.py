@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from tosa_convert.formats.write import save
 from tosa_convert.frontends.lower_model import write_examples
 from tosa_convert.frontends.process.request import (
     PROGRAM_FILE,
-    STATE_FILE,
     Interface,
     Request,
-    State,
     Value,
     say_stage,
 )
@@ -25,7 +22,9 @@ from tosa_convert.frontends.torch.export import (
     example_tensors,
     load_program,
     placeholder_values,
+    value_of_tensor,
     write_runnable,
+    write_states,
 )
 from tosa_convert.frontends.torch.facts import (
     drop_checks,
@@ -66,10 +65,10 @@ def lower_program(program: Any, request: Request, folder: Path, runnable: str) -
         return Interface(not_lowered=grouped(error.found, "torch"), remarks=remarks_of(program))
     say_stage(folder, "it is written")
     save(found.graph, folder / PROGRAM_FILE, "mlirbc")
-    names = found.names
+    names, tensors = found.names, placeholder_values(program)
     interface = Interface(
         model=runnable,
-        inputs=_values(names.inputs, placeholder_values(program)),
+        inputs=[value_of_tensor(name, tensors[name]) for name in names.inputs],
         outputs=[
             Value(name=name) for name in (*names.outputs, *map(_changed, names.changed_inputs))
         ],
@@ -85,29 +84,11 @@ def lower_program(program: Any, request: Request, folder: Path, runnable: str) -
                 for name in names.changed_inputs
             ),
         ],
+        states=write_states(names.states, folder),
     )
-    if names.states:
-        values = arrays_of(state.value for state in names.states)
-        arrays = {f"state{index}": value for index, value in enumerate(values)}
-        np.savez(folder / STATE_FILE, allow_pickle=False, **arrays)
-        interface.states = [
-            State(name=state.name, argument=state.argument, result=state.result, array=key)
-            for key, state in zip(arrays, names.states, strict=True)
-        ]
     if found.walk.cutter is not None:
         found.walk.cutter.add_to(interface)
     return interface
-
-
-def _values(names: list[str], tensors: dict[str, Any]) -> list[Value]:
-    return [
-        Value(
-            name=name,
-            dtype=str(tensors[name].dtype).removeprefix("torch."),
-            shape=tuple(size if isinstance(size, int) else -1 for size in tensors[name].shape),
-        )
-        for name in names
-    ]
 
 
 def _changed(name: str) -> str:

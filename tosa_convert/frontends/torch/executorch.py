@@ -19,7 +19,6 @@ from tosa_convert.errors import fail
 from tosa_convert.frontends.lower_model import write_examples
 from tosa_convert.frontends.process.request import (
     CONSTANTS_FILE,
-    STATE_FILE,
     Cut,
     CutOperator,
     Interface,
@@ -27,15 +26,21 @@ from tosa_convert.frontends.process.request import (
     Operand,
     Part,
     Request,
-    State,
     Value,
     Whole,
 )
-from tosa_convert.frontends.torch.export import arrays_of, example_tensors, load_program
+from tosa_convert.frontends.torch.export import (
+    arrays_of,
+    example_tensors,
+    load_program,
+    value_of_tensor,
+    write_states,
+)
 from tosa_convert.frontends.torch.facts import is_quantised, remarks_of
 from tosa_convert.frontends.torch.refusals import place_of
 from tosa_convert.frontends.torch.signature import (
     CHANGED_STATE,
+    State,
     held_tensor,
     input_names,
     output_names,
@@ -80,11 +85,11 @@ class Boundary:
 class Reading:
     """The graph, read.
 
-    delegates: (node of the call, the lowered module, names of what it takes, of what it gives).
+    delegates: (node of the call, the lowered module).
     left: the nodes that stay in torch, in order.
     """
 
-    delegates: list[tuple[Any, Any, list[str], list[str]]] = field(default_factory=list)
+    delegates: list[tuple[Any, Any]] = field(default_factory=list)
     left: list[Any] = field(default_factory=list)
 
 
@@ -136,18 +141,12 @@ def value_of(node: Any) -> str:
     return str(node.name)
 
 
-def results_of(node: Any) -> list[Any]:
-    """Return the tensors without data that a node gives."""
-    found = node.meta.get("val")
-    return list(found) if isinstance(found, (list, tuple)) else [found]
-
-
-def names_of(node: Any) -> list[str]:
-    """Return the names of what a node gives."""
+def results_of(node: Any) -> dict[str, Any]:
+    """Return the tensors without data that a node gives, by their names."""
     found = node.meta.get("val")
     if isinstance(found, (list, tuple)):
-        return [f"{node.name}.{place}" for place in range(len(found))]
-    return [str(node.name)]
+        return {f"{node.name}.{place}": tensor for place, tensor in enumerate(found)}
+    return {str(node.name): found}
 
 
 def read_graph(program: Any, bounds: Sequence[Boundary]) -> Reading:
@@ -161,8 +160,7 @@ def read_graph(program: Any, bounds: Sequence[Boundary]) -> Reading:
             continue
         if "executorch_call_delegate" in str(node.target):
             module = getattr(program.graph_module, str(node.args[0].target))
-            taken = [value_of(one) for one in node.args[1:]]
-            reading.delegates.append((node, module, taken, names_of(node)))
+            reading.delegates.append((node, module))
         elif not (node.name in around and _is_border(node)):
             reading.left.append(node)
     return reading
@@ -347,17 +345,15 @@ def _borders(program: Any, inputs: list[str], outputs: list[str]) -> _Borders:
 
 
 def _value(name: str, bound: Boundary) -> Value:
-    value = _typed(name, bound.node)
+    value = value_of_tensor(name, _first(bound.node))
     if bound.scale is not None:
         value.dtype = _dtype(bound.scale.dtype)
         value.scale, value.zero_point = bound.scale.scale, bound.scale.zero_point
     return value
 
 
-def _typed(name: str, node: Any) -> Value:
-    found = results_of(node)[0]
-    shape = tuple(size if isinstance(size, int) else -1 for size in found.shape)
-    return Value(name=name, dtype=_dtype(found.dtype), shape=shape)
+def _first(node: Any) -> Any:
+    return next(iter(results_of(node).values()))
 
 
 def _dtype(element: Any) -> str:
@@ -377,10 +373,10 @@ def _scale_remarks(borders: _Borders) -> Iterator[str]:
 def _rows(reading: Reading, reasons: Mapping[str, str], quantised: bool) -> Iterator[NotLowered]:
     """Iterate over the operators that stay in torch."""
     for node in reading.left:
-        types = [getattr(one, "dtype", None) for one in results_of(node)]
+        types = [getattr(one, "dtype", None) for one in results_of(node).values()]
         is_float = any(one is not None and one.is_floating_point for one in types)
         hint = _NOT_QUANTISED if quantised and is_float else ""
-        taken = (tensor for one in tensors_in(node.args) for tensor in results_of(one))
+        taken = (tensor for one in tensors_in(node.args) for tensor in results_of(one).values())
         if any(getattr(tensor, "dtype", None) == torch.int64 for tensor in taken):
             hint = _WIDE
         yield unlowered(_name(node), place_of(node), reasons.get(node.name, _STAYS), hint)
@@ -417,16 +413,11 @@ class _Writer:
         if self.reading.left:
             self._cut(interface, inputs)
         states = self.borders.states
-        interface.states = [
-            State(
-                name=name,
-                argument=len(inputs) + number,
-                result=len(self.outputs) + number,
-                array=f"state{number}",
-            )
-            for number, name in enumerate(states)
+        rows = [
+            State(name, len(inputs) + number, len(self.outputs) + number, self._before(taken))
+            for number, (name, (taken, _)) in enumerate(states.items())
         ]
-        self._write_states()
+        interface.states = write_states(rows, self.folder)
         if self.constants:
             np.savez(self.folder / CONSTANTS_FILE, allow_pickle=False, **self.constants)
         interface.whole = Whole(
@@ -438,24 +429,21 @@ class _Writer:
         )
 
     def _part(self, number: int) -> Part:
-        node, module, taken, given = self.reading.delegates[number]
+        node, module = self.reading.delegates[number]
         file = f"part{number}.tosa"
         (self.folder / file).write_bytes(module.processed_bytes)
-        for one in node.args[1:]:
-            self._know(one)
-        for name, tensor in zip(given, results_of(node), strict=True):
-            shape = tuple(tensor.shape)
-            self.values.setdefault(name, Value(name=name, dtype=_dtype(tensor.dtype), shape=shape))
-        return Part(file=file, inputs=taken, outputs=given)
+        inputs, given = [self._know(one) for one in node.args[1:]], results_of(node)
+        for name, tensor in given.items():
+            self.values.setdefault(name, value_of_tensor(name, tensor))
+        return Part(file=file, inputs=inputs, outputs=list(given))
 
     def _know(self, node: Any) -> str:
         """Register and name the value of a node; one that the program holds becomes a constant."""
         name = value_of(node)
-        if node.op == "placeholder" and name not in self.values:
-            self.values[name] = _typed(name, node)
-            (self.constants[name],) = arrays_of([self._held(node)])
-        elif name not in self.values:
-            self.values[name] = _typed(name, node)
+        if name not in self.values:
+            self.values[name] = value_of_tensor(name, _first(node))
+            if node.op == "placeholder":
+                (self.constants[name],) = arrays_of([self._held(node)])
         return name
 
     def _held(self, node: Any) -> Any:
@@ -465,25 +453,19 @@ class _Writer:
         assert spec.kind in _FRAMEWORK_HOLDS, spec
         return held_tensor(self.program, spec)
 
-    def _write_states(self) -> None:
-        arrays = {}
-        for number, (taken, _) in enumerate(self.borders.states.values()):
-            tensor = self._held(taken.node)
-            if taken.scale is not None:
-                tensor = taken.scale.quantised(tensor)
-            (arrays[f"state{number}"],) = arrays_of([tensor])
-        if arrays:
-            np.savez(self.folder / STATE_FILE, allow_pickle=False, **arrays)
+    def _before(self, taken: Boundary) -> Any:
+        """Return the value of a state before the first call."""
+        tensor = self._held(taken.node)
+        return tensor if taken.scale is None else taken.scale.quantised(tensor)
 
     def _cut(self, interface: Interface, inputs: list[str]) -> None:
         """Make arguments and results of what the operators that stay give and take."""
         count, returned = len(inputs), len(self.outputs)
         operators = []
         for number, node in enumerate(self.reading.left):
-            given = names_of(node)
-            for which, (name, tensor) in enumerate(zip(given, results_of(node), strict=True)):
-                shape = tuple(tensor.shape)
-                self.values[name] = Value(name=name, dtype=_dtype(tensor.dtype), shape=shape)
+            given = results_of(node)
+            for which, (name, tensor) in enumerate(given.items()):
+                self.values[name] = value_of_tensor(name, tensor)
                 label = f"{_name(node)}.{number}" + (f".{which}" if len(given) > 1 else "")
                 interface.inputs.append(Value(name=label))
             operators.append((node, tuple(range(len(inputs), len(inputs) + len(given)))))

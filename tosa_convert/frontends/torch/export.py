@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch._export.serde.serialize import SerializeError
 from torch.export.graph_signature import TensorArgument
@@ -18,10 +19,18 @@ from torch.utils import _pytree as pytree
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.process.python_file import call_factory, tuple_of_arguments
-from tosa_convert.frontends.process.request import SIZE_NAMES, TRUSTED, Request
+from tosa_convert.frontends.process.request import (
+    SIZE_NAMES,
+    STATE_FILE,
+    TRUSTED,
+    Request,
+    State,
+    Value,
+)
 from tosa_convert.frontends.torch.archive import load_archive, unknown_classes
 from tosa_convert.frontends.torch.lost_changes import refuse_lost_changes
 from tosa_convert.frontends.torch.refusals import place_of
+from tosa_convert.frontends.torch.signature import State as HeldState
 from tosa_convert.frontends.torch.signature import (
     input_names,
     merge_tied,
@@ -229,6 +238,24 @@ def _array(tensor: Any) -> Any:
     except TypeError:
         size = tensor.element_size()
         return tensor.view(torch.uint8 if size == 1 else torch.int16).numpy().view(f"V{size}")
+
+
+def value_of_tensor(name: str, tensor: Any) -> Value:
+    """Return what a tensor is as an input or an output of this name."""
+    shape = tuple(size if isinstance(size, int) else -1 for size in tensor.shape)
+    return Value(name=name, dtype=str(tensor.dtype).removeprefix("torch."), shape=shape)
+
+
+def write_states(states: Sequence[HeldState], folder: Path) -> list[State]:
+    """Write the tensors of states, and return these as an interface has them."""
+    values = arrays_of(state.value for state in states)
+    arrays = {f"state{number}": value for number, value in enumerate(values)}
+    if arrays:
+        np.savez(folder / STATE_FILE, allow_pickle=False, **arrays)
+    return [
+        State(name=state.name, argument=state.argument, result=state.result, array=key)
+        for key, state in zip(arrays, states, strict=True)
+    ]
 
 
 def placeholder_values(program: Any) -> dict[str, Any]:

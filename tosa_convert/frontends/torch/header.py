@@ -10,8 +10,9 @@ import json
 import re
 import zipfile
 import zlib
-from dataclasses import dataclass
 from typing import Any, Final
+
+from tosa_convert.frontends.header import Header, ModelValue
 
 #: Most bytes of the JSON, and how many more for each byte of the file; weights are not in it.
 _FREE_BYTES: Final = 4 << 20
@@ -45,24 +46,6 @@ _TYPES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TorchValue:
-    """An input or an output. dtype: its element type, or "" if it is not a tensor."""
-
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class TorchHeader:
-    """A program of torch.export. operators: the targets of its calls, in order."""
-
-    operators: list[str]
-    inputs: list[TorchValue]
-    outputs: list[TorchValue]
-
-
 class _View(io.RawIOBase):
     """The bytes of a view as a file, without a copy of them all."""
 
@@ -89,7 +72,7 @@ class _View(io.RawIOBase):
         return len(part)
 
 
-def read_pt2(data: memoryview) -> TorchHeader:
+def read_pt2(data: memoryview) -> Header:
     """Read what a program of torch.export has."""
     try:
         with zipfile.ZipFile(_View(data)) as archive:
@@ -116,28 +99,23 @@ def read_pt2(data: memoryview) -> TorchHeader:
             for row in signature["output_specs"]
             if "user_output" in row
         ]
-        operators = [_operator(str(row["target"])) for row in graph["nodes"]]
+        # As torch prints them: `aten.conv2d.default`.
+        operators = [str(row["target"]).removeprefix("torch.ops.") for row in graph["nodes"]]
     except (LookupError, TypeError, AttributeError, RecursionError, NotImplementedError) as error:
         raise ValueError(f"its graph is damaged: {type(error).__name__} {error}"[:200]) from None
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise ValueError(f"its archive is damaged: {error}"[:200]) from None
-    return TorchHeader(operators, inputs, outputs)
+    return Header(operators, inputs, outputs, filter(NEVER_LOWERED.match, operators))
 
 
-def _operator(target: str) -> str:
-    """Return the name of an operator as torch prints it: `aten.conv2d.default`."""
-    return target.removeprefix("torch.ops.")
-
-
-def _value(argument: dict[str, Any], tensors: dict[str, Any]) -> TorchValue:
+def _value(argument: dict[str, Any], tensors: dict[str, Any]) -> ModelValue:
     ((kind, content),) = argument.items()
     if kind != "as_tensor":
-        return TorchValue(
-            str(content.get("name", "") if isinstance(content, dict) else ""), "", None
-        )
+        name = content.get("name", "") if isinstance(content, dict) else ""
+        return ModelValue(str(name), "not a tensor", None)
     tensor = tensors[content["name"]]
     dtype = _TYPES.get(tensor["dtype"], f"type {tensor['dtype']}")
-    return TorchValue(str(content["name"]), dtype, tuple(map(_size, tensor["sizes"])))
+    return ModelValue(str(content["name"]), dtype, tuple(map(_size, tensor["sizes"])))
 
 
 def _size(size: dict[str, Any]) -> int | str:

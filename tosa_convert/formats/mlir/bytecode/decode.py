@@ -232,11 +232,7 @@ class Bytecode(Tables):
         return attributes if self.is_registered[name] else index
 
     def only_dense(self, index: int) -> tuple[int, memoryview] | None:
-        """Return the type's index and the data of a dictionary that is just `values = dense<...>`.
-
-        None if it is another dictionary, or the first one with that name. Those take the way through
-        `dictionary` and `attribute`.
-        """
+        """Return type and data of a dictionary that is just `values = dense<...>`; not of the first."""
         # Fast path of `attribute`; equal by test test_the_fast_path_of_plain_constants_is_equal
         try:
             if index < 0:

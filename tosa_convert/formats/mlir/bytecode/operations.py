@@ -175,10 +175,7 @@ class _Regions:
         self.are_ordinary = True
 
     def enter(self, regions: list[Region], after: _Place, offset: int) -> int:
-        """Begin with the regions of an operation; returns the offset of the first one.
-
-        after: where its block continues: how to add an operation, how many are left, the next value.
-        """
+        """Begin with an operation's regions; return the first's offset. after: how its block goes on."""
         count, offset = decode_varint(self.data, offset)
         frame = _Frame(regions, count >> 1, 0, *after)
         # Isolated regions number their values from 0, others after those of the regions around them.

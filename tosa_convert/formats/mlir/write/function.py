@@ -312,11 +312,7 @@ class FunctionWriter:
         own: Pairs = (),
         is_named: bool,
     ) -> tuple[int, bytes]:
-        """Encode an operator's attributes, as HAS_ flags and their indices.
-
-        spec: the operator in MLIR. own: its attributes, if it is a variable's. is_named: with the
-        names of its results.
-        """
+        """Encode attributes as HAS_ flags and indices. own: a variable's. is_named: with names."""
         has, attributes = 0, b""
         if spec is PARAMETER_LOAD:
             symbol = self.parameter_symbol(operator.outputs[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -178,18 +179,15 @@ def _decisions(n: Node, features: Any) -> Array:
     )
     values = rows_of_batches(s, layout.reshape(s, x, (*x.shape, 1)), places)
     values = layout.reshape(s, values, (1, rows, features.size))
-    held: Array | None = None
+    decisions = []
     for mode in sorted(set(modes.tolist())):
         of_mode = (modes == mode).reshape(1, 1, -1)
         if mode == _MEMBER:
             same = _is_member(n, values, np.flatnonzero(of_mode), len(modes))
         else:
             same = _compared(s, mode, values, constant(splits.reshape(1, 1, -1)))
-        if not of_mode.all():
-            same = s.both(same, constant(of_mode))
-        held = same if held is None else s.either(held, same)
-    assert held is not None
-    return held
+        decisions.append(same if of_mode.all() else s.both(same, constant(of_mode)))
+    return reduce(s.either, decisions)
 
 
 def _compared(s: Scope, mode: int, a: Array, b: Array) -> Array:
@@ -216,12 +214,8 @@ def _is_member(n: Node, values: Array, nodes: Any, count: int) -> Array:
     padded = np.full((max(map(len, tables.values())), count), np.nan)
     for node, table in tables.items():
         padded[: len(table), node] = table
-    made: Array | None = None
-    for row in padded:
-        equal = s.equal(values, constant(row.astype(values.dtype).reshape(1, 1, -1)))
-        made = equal if made is None else s.either(made, equal)
-    assert made is not None
-    return made
+    rows = (constant(row.astype(values.dtype).reshape(1, 1, -1)) for row in padded)
+    return reduce(s.either, (s.equal(values, row) for row in rows))
 
 
 def _paths(n: Node) -> tuple[list[list[tuple[int, bool]]], list[int]]:
@@ -271,10 +265,7 @@ def _count_ngrams(n: Node) -> Array:
         steps = range(1, 2 + int(n.get("max_skip_count")) if size > 1 else 2)
         fitting = [step for step in steps if (size - 1) * step < length]
         if len(grams) and fitting and least <= size <= most:
-            total = _matches(s, rows, grams, fitting[0])
-            for step in fitting[1:]:
-                total = s.add(total, _matches(s, rows, grams, step))
-            counts.append(total)
+            counts.append(reduce(s.add, [_matches(s, rows, grams, step) for step in fitting]))
             places += own.tolist()
     if not counts:
         raise NotLowered("no n-gram of its sizes fits")
@@ -302,14 +293,13 @@ def _weighted(n: Node, counts: Array, outputs: Any) -> Array:
 def _matches(s: Scope, rows: Array, grams: Any, step: int) -> Array:
     """Count the windows whose tokens, `step` apart, are those of each n-gram: rows x n-grams."""
     length, size = rows.shape[1], grams.shape[1]
-    same: Array | None = None
+    tokens = []
     for index in range(size):
         stop = length - (size - 1 - index) * step
         window = layout.part(s, rows, 1, index * step, stop)
-        token = s.equal(window, constant(grams[:, index].astype(rows.dtype).reshape(1, 1, -1)))
-        same = token if same is None else s.both(same, token)
-    assert same is not None
-    return summed(s, converted(s, same, FLOAT32), (1,))
+        token = constant(grams[:, index].astype(rows.dtype).reshape(1, 1, -1))
+        tokens.append(s.equal(window, token))
+    return summed(s, converted(s, reduce(s.both, tokens), FLOAT32), (1,))
 
 
 RULES: Final[dict[str, Rule]] = {

@@ -17,6 +17,7 @@ from tosa_convert.frontends.lowering.indexing import (
     from_rows,
     index32,
     offsets,
+    positions,
     rows_at,
     write_rows,
 )
@@ -119,14 +120,8 @@ def _nd_places(s: Scope, index: Array, sizes: Sequence[int], batch: int = 0) -> 
     width = index.shape[-1]
     count = math.prod(index.shape[:batch])
     flat = layout.reshape(s, index, (count, index.size // (count * width), width))
-    made: Array | None = None
-    for k in range(width):
-        part = from_front(s, layout.part(s, flat, 2, k, k + 1), sizes[k])
-        stride = math.prod(sizes[k + 1 : width])
-        part = s.mul(part, stride) if stride != 1 else part
-        made = part if made is None else s.add(made, part)
-    assert made is not None
-    return layout.reshape(s, made, flat.shape[:2])
+    parts = [from_front(s, layout.part(s, flat, 2, k, k + 1), sizes[k]) for k in range(width)]
+    return layout.reshape(s, positions(s, parts, sizes[:width]), flat.shape[:2])
 
 
 def _gather_nd(n: Node) -> Array:
@@ -155,8 +150,6 @@ def _word(n: Node) -> str:
 
 def _written(s: Scope, a: Array, index: Array, updates: Array, columns: int, word: str) -> Array:
     """Write rows of so many columns at places of a table, which differ if nothing is combined."""
-    if a.data is not None and index.data is not None and updates.data is not None:
-        return _written_at_once(a, index, updates, columns, word)
     table = layout.reshape(s, a, (a.size // columns, columns))
     rows = layout.reshape(s, updates, (index.size, columns))
     flat = layout.reshape(s, index, (index.size,))
@@ -166,23 +159,6 @@ def _written(s: Scope, a: Array, index: Array, updates: Array, columns: int, wor
     else:
         made = combined_rows(s, table, flat, rows, word)
     return layout.reshape(s, made, a.shape)
-
-
-def _written_at_once(a: Array, index: Array, updates: Array, columns: int, word: str) -> Array:
-    table = whole_data(a).reshape(-1, columns).copy()
-    rows = whole_data(updates).reshape(-1, columns)
-    places = whole_data(index).reshape(-1)
-    functions: dict[str, Any] = {
-        "add": np.add,
-        "mul": np.multiply,
-        "max": np.maximum,
-        "min": np.minimum,
-    }
-    if word == "set":
-        table[places] = rows
-    else:
-        functions[word].at(table, places, rows)
-    return constant(table.reshape(a.shape))
 
 
 def _scatter_elements(n: Node) -> Array:
@@ -211,8 +187,7 @@ def _tensor_scatter(n: Node) -> Array:
     if n.get("mode", "linear") == "circular":
         index = s.select(s.greater_equal(index, size), s.sub(index, size), index)
     tables = np.arange(a.shape[0] * lines, dtype=np.int32).reshape(a.shape[0], lines, 1) * size
-    places = s.add(index, constant(tables))
-    places = layout.broadcast_to(s, places, (a.shape[0], lines, count))
+    places = layout.broadcast_to(s, s.add(index, constant(tables)), (a.shape[0], lines, count))
     return _written(s, a, places, update, columns, "set")
 
 
@@ -228,11 +203,10 @@ def _one_hot(n: Node) -> Array:
     held = layout.reshape(s, held, (*index.shape[:axis], 1, *index.shape[axis:]))
     shape = [depth if k == axis else 1 for k in range(held.rank)]
     every = np.arange(depth).reshape(shape)
-    hit = s.equal(held, constant(every.astype(held.dtype)))
-    below = s.equal(held, constant((every - depth).astype(held.dtype)))
+    # Indices below 0 count from the end.
+    hit, below = (s.equal(held, constant(k.astype(held.dtype))) for k in (every, every - depth))
     hit = s.either(hit, below)
-    kind = carrier(values.dtype)
-    bits = s.viewed(values, kind)
+    bits = s.viewed(values, carrier(values.dtype))
     off, on = (
         layout.reshape(s, layout.part(s, bits, 0, k, k + 1), (1,) * held.rank) for k in (0, 1)
     )
@@ -278,18 +252,14 @@ def _compress(n: Node) -> Array:
 def _hardmax(n: Node) -> Array:
     """Return 1 at the first greatest element, else 0."""
     s, a = n.scope, n.array(0)
-    axis = n.axis(a.rank, -1 if n.since >= 13 else 1)
-    x = (
-        a
-        if n.since >= 13
-        else layout.reshape(s, a, (math.prod(a.shape[:axis]), math.prod(a.shape[axis:])))
-    )
-    at = axis if n.since >= 13 else 1
-    found = reductions.position(s, x, (at,), INT32, "max")
-    found = layout.reshape(s, found, [1 if k == at else size for k, size in enumerate(x.shape)])
-    hit = s.equal(found, offsets(x.shape[at], x.rank, at))
-    made = converted(s, hit, a.dtype)
-    return layout.reshape(s, made, a.shape)
+    axis, x = n.axis(a.rank, -1 if n.since >= 13 else 1), a
+    if n.since < 13:
+        x = layout.reshape(s, a, (math.prod(a.shape[:axis]), math.prod(a.shape[axis:])))
+        axis = 1
+    found = reductions.position(s, x, (axis,), INT32, "max")
+    found = layout.reshape(s, found, [1 if k == axis else size for k, size in enumerate(x.shape)])
+    hit = s.equal(found, offsets(x.shape[axis], x.rank, axis))
+    return layout.reshape(s, converted(s, hit, a.dtype), a.shape)
 
 
 RULES: Final[dict[str, Rule]] = {

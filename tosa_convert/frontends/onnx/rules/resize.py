@@ -116,26 +116,6 @@ def _nearest_mode(n: Node, row: _Axis) -> str:
     return str(n.get("nearest_mode", "round_prefer_floor"))
 
 
-def _upsample(n: Node) -> Array:
-    """Resize's predecessor: nearest neighbours or linear, with asymmetric positions."""
-    s, x, mode = n.scope, n.array(0), n.get("mode", "nearest")
-    scales = n.known(1).reshape(-1) if n.has(1) else np.array(n.get("scales"))
-    rows = [
-        _Axis(axis, size, _scaled(n, size, scale), float(scale), 0.0, 1.0)
-        for axis, (size, scale) in enumerate(zip(x.shape, scales, strict=True))
-    ]
-    positions = {row.axis: _positions(row, "asymmetric") for row in rows}
-    if mode == "nearest":
-        indices = {
-            row.axis: _clipped(_nearest(positions[row.axis], "floor"), row.size) for row in rows
-        }
-        return resize.selected(s, x, indices)
-    matrices = {
-        row.axis: resize.weights(positions[row.axis], row.size, resize.linear) for row in rows
-    }
-    return resize.multiplied(s, x, matrices)
-
-
 def _scaled(n: Node, size: int, scale: float) -> int:
     """Return the size of a result as onnxruntime computes it: in FP32, so that 10 * 2.3 is 23."""
     made = int(np.floor(np.float32(size) * np.float32(scale)))
@@ -160,7 +140,8 @@ def _axes(n: Node) -> list[_Axis]:
             scales = [scale] * count
             sizes = [math.floor(scale * shape[axis] + 0.5) for axis in axes]
     else:
-        scales = [float(scale) for scale in n.known(2 if has_roi else 1).reshape(-1)]
+        factors = n.get("scales") or n.known(2 if has_roi else 1).reshape(-1).tolist()
+        scales = [float(scale) for scale in factors]
         sizes = [_scaled(n, shape[axis], scale) for scale, axis in zip(scales, axes, strict=True)]
     rows = []
     for index, (axis, size, scale) in enumerate(zip(axes, sizes, scales, strict=True)):
@@ -243,4 +224,5 @@ def _matrix(n: Node, row: _Axis, positions: Positions, mode: str) -> Positions:
     return resize.weights(positions, row.size, kernel, reach, factor, outside)
 
 
-RULES: Final[dict[str, Rule]] = {"Resize": _resize, "Upsample": _upsample}
+#: Upsample is Resize's predecessor, which has no positions and no region of interest either.
+RULES: Final[dict[str, Rule]] = {"Resize": _resize, "Upsample": _resize}

@@ -324,18 +324,13 @@ def _times(x: int, multiplier: int, exponent: int) -> int:
 def inverse_root_of(value: int) -> tuple[int, int]:
     """Return 1 / sqrt(value) as a multiplier of 31 bits and a shift to the right.
 
-    Five of Newton's steps, with 3 bits before the point.
+    Five of Newton's steps, with 3 bits before the point, of a value below 2 ** 29.
     """
     if value <= 1:
         return (1 << 31) - 1, 0
-    shift = 11
-    while value >= 1 << 29:
-        value, shift = value // 4, shift + 1
-    pairs = (31 - value.bit_length() + 1 - 1) // 2 - 1
-    shift -= pairs
-    value <<= 2 * pairs
-    number = value >> 1
-    half = (number + 1) >> 1
+    pairs = (31 - value.bit_length()) // 2 - 1
+    shift = 11 - pairs
+    half = ((value << 2 * pairs >> 1) + 1) >> 1
     x = 1 << 28
     for _ in range(5):
         # The kernel would bound it to 31 bits; no number is that large.

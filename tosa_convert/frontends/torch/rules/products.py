@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -42,15 +43,14 @@ def _sum_and_product(
 def _product_of_three(n: Node, *given: Any) -> Array:
     """Sum the products along axes, as `bilinear` does; each operand gets axes of size 1."""
     s = n.scope
-    made: Array | None = None
+    factors = []
     for one, axes in zip(given[:3], given[3:6], strict=True):
         sizes = list(one.shape)
         for axis in sorted(axes):
             sizes.insert(axis, 1)
-        wide = layout.reshape(s, one, sizes)
-        made = wide if made is None else combined(s, "mul", made, wide)
-    assert made is not None
-    return layout.reshape(s, summed(n, made, given[6]) if given[6] else made, n.shape)
+        factors.append(layout.reshape(s, one, sizes))
+    made = reduce(partial(combined, s, "mul"), factors)
+    return layout.reshape(s, summed(s, made, given[6]) if given[6] else made, n.shape)
 
 
 def _product_of_groups(
@@ -74,7 +74,7 @@ def _product_of_groups(
     is_inside = s.both(s.greater_equal(row, start), s.greater(after, row))
     rows = layout.broadcast_to(s, layout.reshape(s, a, (1, *a.shape)), (groups, *a.shape))
     made = products.product(s, rows, weights, a.dtype)
-    total = layout.reshape(s, summed(n, s.select(is_inside, made, 0), (0,)), n.shape)
+    total = layout.reshape(s, summed(s, s.select(is_inside, made, 0), (0,)), n.shape)
     return n.convert(total, n.dtype)
 
 
@@ -159,7 +159,7 @@ def _gradients(
         made = products.conv_general_dilated(s, rows, grad, window, layouts, a.dtype, groups)
         found[1] = layout.cut(s, made, [0] * a.rank, weight.shape)
     if mask[2]:
-        total = summed(n, grad, (0, *spec[2:]))
+        total = summed(n.scope, grad, (0, *spec[2:]))
         found[2] = layout.reshape(s, total, (grad.shape[1],))
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -11,23 +11,17 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout, normalization, reductions, resize, sorting
 from tosa_convert.frontends.lowering.arithmetic import ordered
 from tosa_convert.frontends.lowering.conversion import converted
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
 from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, INT32, INT64, is_float, is_small
 from tosa_convert.frontends.torch.rules.elementwise import combined
 from tosa_convert.frontends.torch.rules.node import Node, Rule, axes_of
 
 
-def summed(n: Node, a: Array, axes: Sequence[int]) -> Array:
-    """Sum along axes, which keep the size 1. Integers of 32 bits have to fit."""
-    s, kind = n.scope, a.dtype
-    if is_float(kind) or is_small(kind):
-        return reductions.summed(s, a, axes, keep=True)
-    return reductions.by_operator(s, a, axes, "reduce_sum", keep=True)
-
-
-def extreme(n: Node, a: Array, axes: Sequence[int], word: str) -> Array:
-    """Return the greatest or the least elements along axes, which keep the size 1."""
-    return reductions.extreme(n.scope, a, axes, word, keep=True)
+def summed(s: Scope, a: Array, axes: Sequence[int], keep: bool = True) -> Array:
+    """Sum along axes. Integers of 32 bits have to fit."""
+    if is_float(a.dtype) or is_small(a.dtype):
+        return reductions.summed(s, a, axes, keep)
+    return reductions.by_operator(s, a, axes, "reduce_sum", keep)
 
 
 def _result(n: Node, a: Array) -> Array:
@@ -35,22 +29,21 @@ def _result(n: Node, a: Array) -> Array:
     return n.convert(layout.reshape(n.scope, a, n.shape), n.dtype)
 
 
-def _wide(n: Node, a: Array) -> Array:
-    """Return what is summed or multiplied: in FP32, or in the type of the result."""
-    return n.convert(a, FLOAT32 if is_float(a.dtype) else n.dtype)
+def _wide(n: Node, a: Array) -> Any:
+    """Return the type in which elements are summed or multiplied."""
+    return FLOAT32 if is_float(a.dtype) else n.dtype
 
 
-def _sum(n: Node, a: Array, dim: Any = None, *_: Any, **__: Any) -> Array:
-    return _result(n, summed(n, _wide(n, a), axes_of(dim, a.rank)))
+def _over_axes(
+    function: Callable[..., Array], kind: Callable[[Node, Array], Any] = lambda _, a: a.dtype
+) -> Rule:
+    """Return the rule that reduces axes in an element type."""
 
+    def rule(n: Node, a: Array, dim: Any = None, *_: Any, **__: Any) -> Array:
+        axes = axes_of(dim, a.rank)
+        return _result(n, function(n.scope, n.convert(a, kind(n, a)), axes, keep=True))
 
-def _mean(n: Node, a: Array, dim: Any = None, *_: Any, **__: Any) -> Array:
-    wide, axes = n.convert(a, FLOAT32), axes_of(dim, a.rank)
-    return _result(n, normalization.mean(n.scope, wide, axes, keep=True))
-
-
-def _extreme(n: Node, a: Array, dim: Any = None, *_: Any, word: str) -> Array:
-    return _result(n, extreme(n, a, axes_of(dim, a.rank), word))
+    return rule
 
 
 def _place(n: Node, a: Array, dim: Any = None, *_: Any, word: str) -> Array:
@@ -76,26 +69,20 @@ def _extreme_and_place(
 ) -> list[Array]:
     axes = axes_of(dim, a.rank)
     s = n.scope
-    best = layout.reshape(s, extreme(n, a, axes, word), n.shapes[0])
+    best = layout.reshape(s, reductions.extreme(s, a, axes, word, keep=True), n.shapes[0])
     if not n.is_used(1):
         return [best, n.unused(1)]
     return [best, layout.reshape(s, place(n, a, dim, word), n.shapes[1])]
 
 
-def _truth(n: Node, a: Array, dim: Any = None, *_: Any, name: str) -> Array:
-    test, axes = n.convert(a, BOOL), axes_of(dim, a.rank)
-    return _result(n, reductions.by_operator(n.scope, test, axes, name, keep=True))
-
-
-def _product(n: Node, a: Array, dim: Any = None, *_: Any, **__: Any) -> Array:
-    s, wide, axes = n.scope, _wide(n, a), axes_of(dim, a.rank)
-    if is_float(wide.dtype):
-        return _result(n, reductions.by_operator(s, wide, axes, "reduce_product", keep=True))
-    return _result(n, reductions.by_halves(s, wide, axes, lambda x, y: combined(s, "mul", x, y)))
+def _multiplied(s: Scope, a: Array, axes: Sequence[int], keep: bool) -> Array:
+    if is_float(a.dtype):
+        return reductions.multiplied(s, a, axes, keep)
+    return reductions.by_halves(s, a, axes, partial(combined, s, "mul"), keep)
 
 
 def _running(n: Node, a: Array, dim: int, *, word: str, **_: Any) -> Array:
-    wide = _wide(n, a)
+    wide = n.convert(a, _wide(n, a))
     if a.rank:
         wide = reductions.cumulative(n.scope, wide, dim % a.rank, False, word)
     return n.convert(wide, n.dtype)
@@ -118,10 +105,6 @@ def _running_extreme(n: Node, a: Array, dim: int, *, word: str) -> list[Array]:
     return [values, s.cast(places, INT64)]
 
 
-def _sorted(n: Node, a: Array, dim: int = -1, descending: bool = False, **_: Any) -> list[Array]:
-    return _first_sorted(n, a, dim, None, descending)
-
-
 def _top(
     n: Node,
     a: Array,
@@ -137,14 +120,13 @@ def _top(
 
 
 def _first_sorted(
-    n: Node, a: Array, dim: int, count: int | None, is_descending: bool
+    n: Node, a: Array, dim: int = -1, count: int | None = None, descending: bool = False, **_: Any
 ) -> list[Array]:
-    s = n.scope
     if a.rank == 0:
         return [a, Array(INT64, (), np.zeros((), INT64))]
-    size = a.shape[dim]
-    values, places = sorting.top_k(s, a, dim, size if count is None else count, is_descending)
-    return [values, s.cast(places, INT64)]
+    size = a.shape[dim] if count is None else count
+    values, places = sorting.top_k(n.scope, a, dim, size, descending)
+    return [values, n.scope.cast(places, INT64)]
 
 
 def _number_k(n: Node, a: Array, k: int, dim: int = -1, keepdim: bool = False) -> list[Array]:
@@ -208,20 +190,19 @@ def _distances_of_pairs(n: Node, a: Array, p: float = 2) -> Array:
 
 
 RULES: Final[dict[str, Rule]] = {
-    "sum": _sum,
-    "mean": _mean,
-    "amax": partial(_extreme, word="max"),
-    "amin": partial(_extreme, word="min"),
-    "max": partial(_extreme, word="max"),
-    "min": partial(_extreme, word="min"),
+    "sum": _over_axes(summed, _wide),
+    "mean": _over_axes(normalization.mean, lambda *_: FLOAT32),
+    **dict.fromkeys(("amax", "max"), _over_axes(partial(reductions.extreme, word="max"))),
+    **dict.fromkeys(("amin", "min"), _over_axes(partial(reductions.extreme, word="min"))),
     "max.dim": partial(_extreme_and_place, word="max"),
     "min.dim": partial(_extreme_and_place, word="min"),
     "argmax": partial(_place, word="max"),
     "argmin": partial(_place, word="min"),
-    "any": partial(_truth, name="reduce_any"),
-    "all": partial(_truth, name="reduce_all"),
-    "prod": _product,
-    "prims.prod": _product,
+    **{
+        name: _over_axes(partial(reductions.by_operator, name=f"reduce_{name}"), lambda *_: BOOL)
+        for name in ("any", "all")
+    },
+    **dict.fromkeys(("prod", "prims.prod"), _over_axes(_multiplied, _wide)),
     "var.correction": lambda n, *given, **named: _variance_and_mean(n, *given, **named)[0],
     "var_mean.correction": _variance_and_mean,
     "cumsum": partial(_running, word="add"),
@@ -229,10 +210,8 @@ RULES: Final[dict[str, Rule]] = {
     "cummax": partial(_running_extreme, word="max"),
     "cummin": partial(_running_extreme, word="min"),
     "logcumsumexp": partial(_running, word="logsumexp"),
-    "sort": _sorted,
-    "sort.stable": lambda n, a, *, stable=None, dim=-1, descending=False: _sorted(
-        n, a, dim, descending
-    ),
+    "sort": lambda n, a, dim=-1, descending=False: _first_sorted(n, a, dim, None, descending),
+    "sort.stable": _first_sorted,
     "topk": _top,
     "kthvalue": _number_k,
     "median": _median_of_all,

@@ -12,10 +12,10 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout, normalization, resize, windows
 from tosa_convert.frontends.lowering.arithmetic import div, ordered
 from tosa_convert.frontends.lowering.conversion import converted
+from tosa_convert.frontends.lowering.reductions import extreme
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
 from tosa_convert.frontends.lowering.types import FLOAT32, INT32, INT64, is_float
 from tosa_convert.frontends.torch.rules.node import Node, Rule, sizes_of
-from tosa_convert.frontends.torch.rules.reductions import extreme
 from tosa_convert.frontends.torch.rules.shapes import constant_pad
 
 # -- pools ---------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def _adaptive_maximum(n: Node, a: Array, size: Sequence[int]) -> Array | list[Ar
     axes = len(size)
     if kernel := _even_steps(n, a, axes):
         return _max_pool(n, a, kernel, axes=axes)
-    best = _by_windows(n, a, axes, lambda part, axis: extreme(n, part, axis, "max"))
+    best = _by_windows(n, a, axes, partial(extreme, n.scope, word="max", keep=True))
     return [best, _places_of_greatest(n, a, axes) if n.is_used(1) else n.unused(1)]
 
 
