@@ -192,7 +192,7 @@ ROWS: Final[dict[str, Row]] = {
         for function in (
             *(arithmetic.abs_, arithmetic.mul, arithmetic.div, arithmetic.rem, arithmetic.neg),
             *(arithmetic.sign, arithmetic.max_, arithmetic.not_, arithmetic.clz, arithmetic.ne),
-            *(arithmetic.population_count, arithmetic.eq_to, arithmetic.le_to, functions.cbrt),
+            *(arithmetic.population_count, arithmetic.eq_to, arithmetic.le_to),
             *(functions.erfc, functions.exp2, functions.is_finite, functions.sqrt),
         )
     },
