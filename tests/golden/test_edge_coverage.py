@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tosa_convert import golden
 from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.edges.back_propagation import back_propagate
+from tosa_convert.golden.edges.coverage import EdgeCoverage
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.edges.operator_edges import Demand
 from tosa_convert.golden.edges.trace import operands_of
@@ -100,6 +102,22 @@ def test_argmax_has_equal_elements_nan_and_the_greatest_at_the_end() -> None:
     assert {"equal extremes", "NaN", "extreme at the end"} <= met(b.graph(), "ARGMAX").keys()
 
 
+def test_operators_behind_others_get_numbers_of_every_exponent() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (16, 32))
+    b.output(b.rsqrt(b.abs(b.mul(x, 0.3))), name="y")
+    graph = b.graph()
+    sets = [find_edge_inputs(graph, seed, {}).coverage for seed in (0, 1000, 2000, 3000)]
+    *_, row = reduce(EdgeCoverage.joined, sets).operators
+    (exponents,) = row.exponents
+    assert exponents.operand == "input1"
+    assert len(exponents.met) > 0.98 * 254
+    assert exponents.missed()[-1].endswith("2^127")  # 0.3 times the greatest number is less
+    assert f"{len(exponents.met)} of 254, never " in str(row)
+    few = golden.edge_coverage(graph, {"x": np.full((16, 32), 0.7, np.float32)}).operators[-1]
+    assert few.exponents[0].missed() == ["2^-126 to 2^-4", "2^-2 to 2^127"]
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "make",
@@ -167,7 +185,7 @@ def test_coverage_of_several_inputs_is_joined() -> None:
     both = one.joined(other)
     assert (one.met, other.met, both.met) == (1, 1, 2)
     assert both.existing == one.existing == other.existing
-    assert str(both) == f"2 of {both.existing} edges of 1 operator are met"
+    assert str(both) == f"2 of {both.existing} edges of 1 operator, 1 of 508 exponents are met"
     assert both.to_dict()["operators"][0]["met"] == {"0": 1, "whole": 1}
 
 
@@ -176,3 +194,34 @@ def test_coverage_of_a_program_that_tosa_leaves_open_is_refused() -> None:
     b.output(b.abs(b.input("x", "int32", (1,))))
     with pytest.raises(TosaConvertError, match="does not define"):
         golden.edge_coverage(b.graph(), {"x": np.array([-(2**31)], np.int32)})
+
+
+def products(kind: str) -> tuple[Graph, int]:
+    """Return a product of INT8 of many terms, and the greatest sum that its accumulator may have."""
+    b, draw = Builder(), np.random.default_rng(3)
+    x = b.input("x", "int8", (1, 6, 6, 64) if kind == "conv2d" else (1, 4, 576))
+    if kind == "matmul":
+        b.output(b.matmul(x, b.input("z", "int8", (1, 576, 8))), name="y")
+        return b.graph(), 576 * 128 * 128
+    weight = draw.integers(-127, 128, (8, 3, 3, 64) if kind == "conv2d" else (1, 576, 8))
+    pair = np.maximum(weight * 127, weight * -128)
+    if kind == "conv2d":
+        bias = b.const([0] * 8, "int32")
+        sizes: Any = {"pad": (1,) * 4, "stride": (1, 1), "dilation": (1, 1)}
+        b.output(b.conv2d(x, b.const(weight, "int8"), bias, **sizes), name="y")
+        return b.graph(), int(pair.sum(axis=(1, 2, 3)).max())
+    b.output(b.matmul(x, b.const(weight, "int8")), name="y")
+    return b.graph(), int(pair.sum(axis=1).max())
+
+
+@pytest.mark.parametrize("kind", ["conv2d", "matmul", "weights"])
+def test_sums_of_integers_reach_the_limits_of_their_accumulators(kind: str) -> None:
+    graph, most = products(kind)
+    sets = [find_edge_inputs(graph, seed, {}) for seed in (0, 1000, 2000, 3000)]
+    (row,) = reduce(EdgeCoverage.joined, [own.coverage for own in sets]).operators
+    assert {"greatest sum", "least sum"} <= row.met.keys()
+    found = [golden.run(graph, own.arrays, engine="numpy").outputs["y"] for own in sets]
+    assert max(int(y.max()) for y in found) == most
+    # An accumulator that has one bit less than the sum and its sign need is off in some set.
+    half = 1 << (most.bit_length() - 1)
+    assert any(((y.astype(np.int64) + half) % (2 * half) - half != y).any() for y in found)

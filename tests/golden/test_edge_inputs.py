@@ -88,7 +88,7 @@ def test_weights_of_nan_bring_no_sum_to_an_edge() -> None:
 
 
 def test_a_range_limits_edges() -> None:
-    graph = unary("abs", "fp32", 100)
+    graph = unary("abs", "fp32", 200)
     x = golden.edge_inputs(graph, 1, ranges=[("x", -2.0, 3.0)])["x"]
     assert (x.min(), x.max()) == (-2, 3)
 

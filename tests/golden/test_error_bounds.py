@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tosa_convert import golden
+from tosa_convert.builder import Builder
 from tosa_convert.golden.accuracy.error_bounds import (
     EXACT,
+    ROUNDED,
     Rule,
     accumulator,
     makers_of,
@@ -171,7 +174,9 @@ def test_a_cast_may_err_by_its_types(kinds: tuple[str, str], scaled: str, rule: 
     block = block_of(x=(kinds[0], (32,)), y=(kinds[1], (32,)))
     if scaled:
         block.tensors[scaled].scale = SCALED
-    assert rule_of(block, Operator(operator("CAST"), ("x",), ("y",)), "y") == rule
+    cast = Operator(operator("CAST"), ("x",), ("y",))
+    assert rule_of(block, cast, "y", official=True) == rule
+    assert rule_of(block, cast, "y") == (rule if scaled else ROUNDED)
 
 
 def block_of(**tensors: tuple[str, tuple[int, ...] | None]) -> Block:
@@ -210,3 +215,27 @@ def test_sums_are_added_in_a_type(
 ) -> None:
     attributes: Any = {} if chosen is None else {"acc_type": dtype(chosen)}
     assert accumulator(Operator(operator(kind), (), (), attributes), output) == expected
+
+
+@pytest.mark.parametrize("make", ["add", "sub", "mul", "cast"])
+def test_one_rounding_is_to_nearest_unless_the_official_rule_decides(make: str) -> None:
+    b = Builder()
+    x = b.input("x", "fp32" if make == "cast" else "bf16", (64,))
+    b.output(b.cast(x, dtype="bf16") if make == "cast" else getattr(b, make)(x, 0.7), name="y")
+    graph, kind = b.graph(), dtype("BF16").numpy
+    draw = np.random.default_rng(2).uniform(-3, 3, 64)
+    given = {"x": draw.astype(graph.main.tensors["x"].dtype.numpy)}
+    exact = golden.run(graph, given, engine="numpy", precise=True).outputs["y"]
+    # Towards zero: what the upper 16 bits of FP32 hold.
+    cut = (exact.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32).astype(kind)
+    official = golden.Tolerances(official=True)
+    for y, is_right in ((exact.astype(np.float32).astype(kind), True), (cut, False)):
+        (row,) = golden.check(graph, {"y": y}, given, engine="numpy").tensors
+        assert row.ok == is_right
+        assert golden.check(graph, {"y": y}, given, tolerances=official, engine="numpy").ok
+    assert row.exact is not None
+    assert row.margin is not None
+    assert row.found is not None
+    unit = 2.0 ** (np.floor(np.log2(abs(row.exact))) - 7)
+    assert row.margin == pytest.approx(abs(row.found - row.exact) / (0.5 * unit))
+    assert f"in FP64 {row.exact:.12g}" in str(row)

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from golden.conftest import Builder
 from golden.correct_networks import KINDS
 
-from tosa_convert import golden, save, validate
+from tosa_convert import builder, golden, save, validate
+from tosa_convert.cli import main
 from tosa_convert.cli.main import tosa_flatbuffer
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
@@ -31,15 +32,14 @@ def attention(kind: str) -> Graph:
     b.const("zero", kind, [0.0])
     b.const("shift", "INT8", [0])
     scores, row = (1, 8, KEYS), (1, 8, 1)
-    more = {"acc_type": dtype("FP32")}
-    s = b.op("MATMUL", [q, k, "zero", "zero"], "s", kind, scores, **more)
+    s = b.op("MATMUL", [q, k, "zero", "zero"], "s", kind, scores)
     nan = {"nan_mode": NanPropagationMode.PROPAGATE}
     top = b.op("REDUCE_MAX", [s], "top", kind, row, axis=2, **nan)
     e = b.op("EXP", [b.op("SUB", [s, top], "low", kind, scores)], "e", kind, scores)
     total = b.op("REDUCE_SUM", [e], "total", kind, row, axis=2)
     inverse = b.op("RECIPROCAL", [total], "inverse", kind, row)
     soft = b.op("MUL", [e, inverse, "shift"], "soft", kind, scores)
-    y = b.op("MATMUL", [soft, v, "zero", "zero"], "y", kind, (1, 8, 32), **more)
+    y = b.op("MATMUL", [soft, v, "zero", "zero"], "y", kind, (1, 8, 32))
     return b.graph(y)
 
 
@@ -167,3 +167,31 @@ def test_the_command_line_widens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     found = CliRunner().invoke(tosa_flatbuffer, [*options, "m.tosa"])
     assert found.exit_code != 0
     assert "option-conflict" in str(found.exception)
+
+
+BACKEND = """
+import numpy as np
+from tosa_convert import golden, load
+def run(model, inputs):
+    found = golden.run(model, inputs, engine="numpy").outputs
+    wide = load(model).main.tensors["y"].dtype.name == "FP32"
+    return {name: own * np.ones(1, own.dtype) * (1.001 if wide else 1) for name, own in found.items()}
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_check_also_runs_a_program_of_low_precision_in_fp32(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    """Its backend errs by 0.1 %, which nothing shows in BF16."""
+    b = builder.Builder()
+    x = b.input("x", "bf16", (4, 16))
+    b.output(b.tanh(b.mul(b.sigmoid(b.sub(x, 0.3)), b.exp(x))), name="y")
+    save(b.graph(), tmp_path / "m.tosa")
+    (tmp_path / "backend.py").write_text(BACKEND)
+    words = [str(tmp_path / "m.tosa"), "--against", str(tmp_path / "backend.py"), *more]
+    words += ["--random", "1", "--no-edges", "--engine", "numpy"]
+    assert main.run(main.verb("check"), words) == 1
+    output = capsys.readouterr().out
+    assert ("\nFAIL y float32" if not more else '"widened": {') in output
+    assert "low precision" in output

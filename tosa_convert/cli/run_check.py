@@ -127,7 +127,7 @@ NamedInputs = Iterator[tuple[str, dict[str, Array]]]
 
 
 def run_check(model: str, options: Mapping[str, Any]) -> int:
-    tolerances = tolerances_of(options)
+    """Check a model as the options say; returns the exit code."""
     options, by_default = _with_default_inputs(options)
     program_graph, sets = named_inputs(model, {**options, "edges": False})
     with_edges = {text: has_edge_run(program_graph, options, text) for text in options["against"]}
@@ -136,17 +136,8 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     narrow = graph
     if options["widen"]:
         graph, states = widened(graph), {}
-    reference = options["reference"]
     progress = RunProgress("reference")
-    plan = CheckPlan(
-        tolerances=tolerances,
-        options=RunOptions(
-            timeout=options["timeout"], engine=options["engine"], progress=progress.report
-        ),
-        repeat=options["repeat"],
-        save=Path(options["save"]) if options["save"] else None,
-        reference=None if reference is None else _opener(graph, states, options, reference),
-    )
+    plan = _plan(graph, states, options, progress)
     backends = {
         text if len(options["against"]) > 1 else "": _opener(graph, states, options, text)
         for text in options["against"]
@@ -156,6 +147,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     results: dict[str, Comparison] = {}
     more: dict[str, dict[str, Any]] = {}
     wrong: tuple[str, str] | None = None
+    codes: set[int] = set()
     for name, arrays, edges in _with_edges(program_graph, sets, options, any(with_edges.values())):
         given = widened_inputs(narrow, arrays) if options["widen"] else arrays
         for number, (text, opener) in enumerate(backends.items()):
@@ -172,8 +164,16 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
                 wrong = name, text or options["against"][0]
             if edges is not None:
                 more[label] = {"edges": edges_as_dict(edges)}
+            wide = None
+            if found.ok and found.low_precision and not (options["widen"] or options["reference"]):
+                wide = _run_widened(graph, arrays, options, text or options["against"][0], plan)
+            if wide is not None:
+                more.setdefault(label, {})["widened"] = wide.to_dict()
+                codes.add(wide.exit_code)
             if not options["as_json"]:
                 _print(label, results[label], is_single=is_single)
+                if wide is not None:
+                    say(str(wide))
                 if edges is not None:
                     say_edges(edges)
     engine = named_engine(options, graph)
@@ -183,8 +183,42 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
         say(_summary(results.values()))
     if wrong is not None and not options["as_json"]:
         _note_bisect(program_graph, model, wrong, options)
-    codes = {result.exit_code for result in results.values()}
+    codes |= {result.exit_code for result in results.values()}
     return 1 if 1 in codes else max(codes, default=1)
+
+
+def _plan(
+    graph: Graph, states: Mapping[str, Any], options: Mapping[str, Any], progress: RunProgress
+) -> CheckPlan:
+    """Return how each set of inputs is checked."""
+    reference = options["reference"]
+    return CheckPlan(
+        tolerances=tolerances_of(options),
+        options=RunOptions(
+            timeout=options["timeout"], engine=options["engine"], progress=progress.report
+        ),
+        repeat=options["repeat"],
+        save=Path(options["save"]) if options["save"] else None,
+        reference=None if reference is None else _opener(graph, states, options, reference),
+    )
+
+
+def _run_widened(
+    graph: Graph,
+    arrays: Mapping[str, Array],
+    options: Mapping[str, Any],
+    text: str,
+    plan: CheckPlan,
+) -> Comparison | None:
+    """Check a program of low precision in FP32; None, with a note, if it or the backend cannot be."""
+    try:
+        wide, given = widened(graph), widened_inputs(graph, arrays)
+        opener = _opener(wide, {}, {**options, "widen": True}, text)
+        found = check_inputs(wide, given, "", opener, replace(plan, repeat=1, save=None))
+    except TosaConvertError as error:
+        note(f"not checked in FP32: {error.findings[0].message}")
+        return None
+    return replace(found, notes=(*found.notes, WIDENED))
 
 
 def _summary(results: Collection[Comparison]) -> str:

@@ -497,7 +497,59 @@ def block_scaled() -> Iterator[Fault]:
             )
 
 
+def short_network(dtype: DTypeName) -> Graph:
+    """Return a product of matrices in FP32, stored short, and a bias of 0.03."""
+    b = Builder("program")
+    x = b.input("x", dtype, (1, 128, 128))
+    weights = np.random.default_rng(0).normal(size=(1, 128, 128)) * 0.1
+    with at_target(b):
+        y = b.matmul(x, b.const(weights, dtype), dtype="fp32")
+    y = b.cast(y, dtype=dtype)
+    with at_target(b, place("bias")):
+        y = b.add(y, 0.03)
+    b.output(b.clamp(y, min_val=0.0, max_val=6.0), name="y")
+    return b.graph()
+
+
+def leaning() -> Iterator[Fault]:
+    """Small errors that have one sign, or grow with the numbers."""
+    for dtype in ("FP16", "BF16"):
+        for kind, change, location in (
+            ("products are 1 % too large", instead(lambda r, *_: r * 1.01), place("target")),
+            ("half of a bias", instead(lambda r, x, z: x + z / 2), place("bias")),
+        ):
+            yield Fault(
+                kind=kind,
+                family="precision",
+                dtype=dtype,
+                program=partial(short_network, dtype),
+                backend=faulty(change, location),
+                location=location,
+            )
+
+
+def extremes() -> Iterator[Fault]:
+    """Accumulators that only the largest sums overflow: of 576 products of INT8."""
+    for bits in (21, 22, 23):
+        half = 1 << (bits - 1)
+        yield from rows(
+            "accumulator that only the largest sums overflow",
+            make=_long_sums,
+            change=instead(lambda r, *_, h=half: (r + h) % (2 * h) - h),
+            dtypes=["INT8"],
+            shape=(1, 6, 6, 64),
+            variant=f"{bits} bits",
+        )
+
+
+def _long_sums(b: Any, x: Any) -> Any:
+    weight = np.random.default_rng(3).integers(-127, 128, (8, 3, 3, 64))
+    sizes: Any = {"pad": (1,) * 4, "stride": (1, 1), "dilation": (1, 1)}
+    return b.conv2d(x, b.const(weight, "int8"), b.const([0] * 8, "int32"), **sizes)
+
+
 def faults() -> Iterator[Fault]:
     """Iterate over the faults of this file."""
-    for group in (products, accumulators, scales, functions, fusions, block_scaled):
+    groups = (products, accumulators, scales, functions, fusions, block_scaled, leaning, extremes)
+    for group in groups:
         yield from group()

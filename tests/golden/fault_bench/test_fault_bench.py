@@ -8,6 +8,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
+from golden.fault_bench import magnitudes
 from golden.fault_bench.fault import Fault, FaultyMachine, Inputs, at_target, faulty
 from golden.fault_bench.known_misses import KNOWN_MISSES
 from golden.fault_bench.programs import instead, program_of
@@ -97,6 +98,15 @@ def test_inputs_show_a_fault_that_check_finds_and_bisect_names(fault: Fault) -> 
     # `nox -s faults` judges all of them, and verifies them with `-- --verify`.
     assert shows_fault(fault, chain([fault.witness()] if fault.witness else [], given_to(fault)))
     assert judge(fault).text == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", ["rsqrt", "cast"])
+def test_default_inputs_reach_errors_at_any_exponent(function: str) -> None:
+    # magnitudes.py has all functions and all exponents.
+    count, rest = magnitudes.missed(function, seeds=1, every=16)
+    assert count > 5
+    assert len(rest) <= 1
 
 
 def test_ties_behind_an_exact_product_are_decided_by_the_values_alone() -> None:

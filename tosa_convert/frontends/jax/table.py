@@ -192,7 +192,7 @@ ROWS: Final[dict[str, Row]] = {
         for function in (
             *(arithmetic.abs_, arithmetic.mul, arithmetic.div, arithmetic.rem, arithmetic.neg),
             *(arithmetic.sign, arithmetic.max_, arithmetic.not_, arithmetic.clz, arithmetic.ne),
-            *(arithmetic.population_count, arithmetic.eq_to, arithmetic.le_to, functions.cbrt),
+            *(arithmetic.population_count, arithmetic.eq_to, arithmetic.le_to),
             *(functions.erfc, functions.exp2, functions.is_finite, functions.sqrt),
         )
     },
@@ -220,7 +220,7 @@ ROWS: Final[dict[str, Row]] = {
         function.__name__: _elementwise(functions.in_fp32(function))
         for function in (
             *(functions.acos, functions.acosh, functions.asin, functions.asinh, functions.atan),
-            *(functions.atan2, functions.atanh, functions.cosh, functions.erf_inv),
+            *(functions.atan2, functions.atanh, functions.cbrt, functions.cosh, functions.erf_inv),
             *(functions.expm1, functions.log1p, functions.sinh, functions.tan),
         )
     },

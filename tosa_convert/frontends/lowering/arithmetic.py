@@ -576,6 +576,8 @@ def shifted(s: Scope, a: Array, by: Array, name: str, **attributes: Any) -> Arra
     TOSA forbids such shifts; in JAX nothing but the sign stays.
     """
     kind, bits = carrier(a.dtype), np.dtype(a.dtype).itemsize * 8
+    if s.narrows:
+        bits = min(bits, 32)
     x, amount = s.viewed(a, kind), s.viewed(by, kind)
     if name == "logical_right_shift" and is_unsigned(a.dtype) and _fits_when_narrowed(s, a.dtype):
         name, attributes = "arithmetic_right_shift", {**attributes, "round": False}

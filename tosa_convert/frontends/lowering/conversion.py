@@ -177,4 +177,8 @@ def reduce_precision(s: Scope, a: Array, exponent_bits: int, mantissa_bits: int)
         raise NotLowered(f"TOSA does not round to {bits}", "round to bfloat16 or float16")
     if name in ("float32", str(a.dtype)):
         return a
-    return converted(s, converted(s, a, carrier(name)), a.dtype)
+    made = converted(s, converted(s, a, carrier(name)), a.dtype)
+    if name == "bfloat16":
+        return made
+    is_subnormal = s.greater(2.0**-14, s.elementwise("abs", made))  # XLA makes them 0.
+    return s.select(is_subnormal, s.mul(made, 0), made)

@@ -165,8 +165,9 @@ def _any_power(s: Scope, x: Array, y: Array) -> Array:
     is_whole = s.equal(s.elementwise("floor", y), y)
     is_odd = s.both(is_whole, s.negation(is_even))
     negative = s.select(is_odd, s.elementwise("negate", made), made)
-    negative = s.select(s.either(is_whole, s.equal(size, np.inf)), negative, np.nan)
-    return s.select(s.greater(0, x), negative, made)
+    has_power = s.either(s.either(is_whole, is_zero), s.equal(size, np.inf))
+    negative = s.select(has_power, negative, np.nan)
+    return s.select(has_minus(s, x), negative, made)
 
 
 # -- exponentials and logarithms -----------------------------------------------------------------

@@ -15,7 +15,7 @@ from tosa_convert.frontends.lowering.arithmetic import computed, with_zero_point
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.reductions import summed
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
-from tosa_convert.frontends.lowering.types import FLOAT32, INT32, is_float, is_small
+from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, INT32, is_float, is_small
 
 #: Most products of integers that MATMUL does not take, which are elementwise.
 _MOST_PRODUCTS: Final = 1 << 22
@@ -36,6 +36,9 @@ Pair = tuple[Sequence[int], Sequence[int]]
 
 def dot_general(s: Scope, a: Array, b: Array, numbers: tuple[Pair, Pair], dtype: Any) -> Array:
     """Multiply arrays. numbers: the dimensions that are summed, and those of the batch."""
+    if {a.dtype, b.dtype, np.dtype(dtype)} == {BOOL}:
+        left, right = (s.cast(one, np.int8) for one in (a, b))
+        return s.greater(dot_general(s, left, right, numbers, INT32), 0)
     (contracted_a, contracted_b), (batch_a, batch_b) = numbers
     free_a = [k for k in range(a.rank) if k not in (*contracted_a, *batch_a)]
     free_b = [k for k in range(b.rank) if k not in (*contracted_b, *batch_b)]

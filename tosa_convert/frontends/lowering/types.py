@@ -103,5 +103,7 @@ def neutral(word: str, dtype: Any) -> float:
         return 1 if word == "mul" else 0
     if is_float(dtype):
         return -np.inf if word == "max" else np.inf
+    if dtype == BOOL:
+        return word == "min"
     limits: Any = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
     return int(limits.min if word == "max" else limits.max)

@@ -20,6 +20,7 @@ from tosa_convert.frontends.torch.export import (
     symbols_of,
     with_sizes,
 )
+from tosa_convert.frontends.torch.facts import drop_checks
 from tosa_convert.frontends.torch.refusals import (
     NO_TENSOR,
     NotLoweredError,
@@ -157,6 +158,7 @@ def _decomposed(program: Any) -> tuple[Any, Signature, list[Unlowered]]:
             decomposed = program.run_decompositions(decompositions())
         except UnsupportedOperatorException as error:
             raise NotLoweredError(not_traced(program, str(error.func))) from None
+    drop_checks(decomposed)
     wrong = objects(decomposed) + dropouts + effects(decomposed)
     drop_numbers(decomposed, names)
     lift_state(decomposed, names)

@@ -73,7 +73,11 @@ class Walk:
             if is_complex(found.dtype):
                 self.problems.append(unlowered(f"output {spec.arg.name}", "", COMPLEX))
                 continue
-            results.append(scope.whole(found))
+            try:
+                results.append(scope.whole(found))
+            except NotLowered as problem:
+                name = f"output {spec.arg.name}"
+                self.problems.append(unlowered(name, "", problem.reason, problem.advice))
         if self.cutter is not None:
             results = self.cutter.results(scope, results, inputs)
         builder.output(*results)

@@ -177,6 +177,7 @@ class TensorComparison(Shown):
     failing: elements that the criterion does not allow.
     worst: the index of the element furthest beyond (or nearest to) what is allowed; expected, found:
         its two values. worst_ulp: their distance in representable values, as needed_ulp.
+    exact: what FP64 gives there, from which the share of the bound is measured; None if nothing is.
     needed_atol, needed_rtol: the tolerance, either alone, with which every element would pass.
     needed_ulp: the largest distance in representable values; infinite between NaN and a number.
     margin: the largest error as a fraction of the rule's bound, or None without a bound.
@@ -199,6 +200,7 @@ class TensorComparison(Shown):
     expected: float | int | bool | None = None
     found: float | int | bool | None = None
     worst_ulp: float = 0.0
+    exact: float | None = None
     needed_atol: float = 0.0
     needed_rtol: float = 0.0
     needed_ulp: float = 0.0
@@ -226,6 +228,8 @@ class TensorComparison(Shown):
         place = f"at {list(self.worst)}: expected {self.expected}, found {self.found}"
         if self.worst_ulp:
             place += f" ({self.worst_ulp:g} ulp)"
+        if self.exact is not None and self.exact != self.expected:
+            place += f", in FP64 {self.exact:.12g}"
         relative = f" or rtol={self.needed_rtol:.4g}" * math.isfinite(self.needed_rtol)
         tolerance = f"atol={self.needed_atol:.4g}{relative}"
         if self.needed_ulp:
@@ -455,6 +459,7 @@ def _compared(
         index = np.unravel_index(totals.index, expected.shape)
         worst = {
             "worst": tuple(int(i) for i in index),
+            "exact": criterion.exact_at(totals.index),
             "expected": _number(flat_expected[totals.index]),
             "found": _number(flat_actual[totals.index]),
             "worst_ulp": ulp_distance(
@@ -480,7 +485,7 @@ def _compared(
         low_precision=imprecise,
         weak=is_measured and totals.ok and not is_refused and totals.differing > 0,
         statistics=totals.statistics.result(),
-        note="; ".join(filter(None, (note, vacuous, _beyond_ordinary(totals)))),
+        note="; ".join(filter(None, (note, vacuous, _beyond_ordinary(totals), totals.leaning))),
         **base,
         **worst,
     )
@@ -552,6 +557,7 @@ class _Totals:
         self.atol = self.rtol = self.ulp = 0.0
         self.margin: float | None = None
         self.ok = self.keeps_rule = True
+        self.leaning = ""
 
     def add(self, part: slice, expected: Array, actual: Array) -> None:
         """Compare one part."""
@@ -567,6 +573,8 @@ class _Totals:
             allowed |= ~unequal  # what the reference model answers is right
             if also is not None:
                 allowed |= also
+            # The share of what is allowed for another reason decides nothing.
+            fractions = np.where(allowed & ~(fractions <= 1.0), 0.0, fractions)
             self.margin = max(self.margin or 0.0, float(fractions.max(initial=0.0)))
             by_rule = allowed, fractions
             where = np.flatnonzero(unequal | ~allowed)
@@ -609,6 +617,8 @@ class _Totals:
             together = self.network.fraction()
             self.margin = max(self.margin or 0.0, together)
             self.ok = self.ok and together <= 1.0
+            fraction, text = self.network.leaning()
+            self.leaning = text if fraction > 1.0 and not self.failing else ""
 
     def _add_needed(self, one: Array, other: Array, difference: Array, size: Array) -> None:
         """Raise the tolerances that would have been enough."""

@@ -143,6 +143,11 @@ def _epsilon(element_type: np.dtype[Any]) -> float:
 ELEMENT_MULTIPLE: Final = 6.0
 GROUP_MULTIPLE: Final = 5.0
 WHOLE_MULTIPLE: Final = 4.0
+#: How many spreads all errors may lean to one side; and where sums may be truncated, which costs
+#: 1.7. Beside it, how many times the leaning of runs of correct implementations.
+ONE_SIDED: Final = 1.0
+TRUNCATED: Final = 2.0
+LEANING_MULTIPLE: Final = 6.0
 #: A tensor that may err by a larger share of its values is of low precision.
 MOST_ALLOWED: Final = 0.01
 #: One that differs, and may err by a larger share of its values, has a weak verdict.
@@ -193,6 +198,7 @@ class Spread:
         that they may also have; see `error_bounds.kinds_of`.
     alone: floating-point elements that are judged by themselves only: they alone would decide about
         their row, their channel or the whole.
+    leaning: the mean squares of `leanings` of the runs. one_sided: how many spreads all errors may lean.
     """
 
     exact: Array
@@ -202,6 +208,36 @@ class Spread:
     possible: Array | None = None
     kinds: Array | None = None
     alone: Array | None = None
+    leaning: list[Array] | None = None
+    one_sided: float = TRUNCATED
+
+
+def leanings(errors: Array, exact: Array, sigma: Array) -> list[Array]:
+    """Return what the errors of each row, each channel and the whole add up to, in spreads.
+
+    First as they are, and then each with its weight in a slope against the exact numbers.
+    """
+    weights = slope_weights(exact, sigma)
+    with np.errstate(all="ignore"):
+        parts = np.where(sigma > 0, errors / sigma, 0.0)
+    # What is further off is wrong by itself.
+    parts = np.clip(np.nan_to_num(parts), -ELEMENT_MULTIPLE, ELEMENT_MULTIPLE)
+    return [total for own in (parts, parts * weights) for total in sums_of_groups(own)]
+
+
+def slope_weights(exact: Array, sigma: Array) -> Array:
+    """Return the exact numbers in spreads, divided by the root of the mean of their squares."""
+    with np.errstate(all="ignore"):
+        parts = np.where(sigma > 0, exact / sigma, 0.0)
+        parts = np.where(np.isfinite(parts), parts, 0.0)
+        parts /= np.abs(parts).max(initial=1e-300)
+        return np.asarray(np.nan_to_num(parts / np.sqrt(np.square(parts).mean())))
+
+
+def sums_of_groups(array: Array) -> list[Array]:
+    """Return the sums of the rows, of the channels and of the whole."""
+    table = array.reshape(-1, array.shape[-1] if array.shape else 1)
+    return [table.sum(axis=1), table.sum(axis=0), table.sum().reshape(1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +274,7 @@ class NetworkTotals:
             self.in_groups = np.isfinite(spread.sigma) & _fits(spread.exact, check.dtype)
             if spread.alone is not None:
                 self.in_groups &= ~spread.alone
+            self.errors = np.zeros(spread.exact.size, np.float32)
 
     def add(self, part: slice, expected: Array, actual: Array) -> tuple[Array, Array]:
         """Judge each element of a part. Return whether it is accepted, and its error as a fraction."""
@@ -299,7 +336,10 @@ class NetworkTotals:
             same |= errors < least  # both are about zero
         errors = np.where(same | is_flushed | overflows, 0.0, errors)
         errors = np.where(np.isnan(errors), np.inf, errors)
-        self.add_errors(part, np.where(self.in_groups.reshape(-1)[part], errors, 0.0))
+        counted = np.where(self.in_groups.reshape(-1)[part], errors, 0.0)
+        self.add_errors(part, counted)
+        with np.errstate(all="ignore"):
+            self.errors[part] = np.copysign(counted, found - exact)
         with np.errstate(all="ignore"):
             fractions = np.where(errors == 0, 0.0, errors / limit)
         return errors <= limit, fractions
@@ -318,7 +358,34 @@ class NetworkTotals:
     def fraction(self) -> float:
         """Return the errors of the worst row, channel or whole as a fraction; above 1 fails."""
         group, whole = self.deviations()
-        return max(group / GROUP_MULTIPLE, whole / WHOLE_MULTIPLE)
+        return max(group / GROUP_MULTIPLE, whole / WHOLE_MULTIPLE, self.leaning()[0])
+
+    def leaning(self) -> tuple[float, str]:
+        """Return how far errors have one sign, or grow with the numbers, as a fraction; and where."""
+        spread = self.check.spread
+        if spread.sigma is None or spread.leaning is None or not spread.sigma.size:
+            return 0.0, ""
+        sigma = np.where(self.in_groups, spread.sigma, 0.0)
+        found = leanings(self.errors.reshape(sigma.shape), spread.exact, sigma)
+        is_any = (sigma > 0).astype(np.float64)
+        weights = [is_any, np.abs(slope_weights(spread.exact, sigma))]
+        sizes = [own for weight in weights for own in sums_of_groups(weight)]
+        squares = [own for weight in weights for own in sums_of_groups(np.square(weight))]
+        counts = 2 * sums_of_groups(is_any)
+        worst = 0.0, ""
+        # The whole comes last, and says more than a row of it.
+        for number in (0, 1, 3, 4, 2, 5):
+            noise = np.sqrt(np.maximum(spread.leaning[number], squares[number]))
+            limit = spread.one_sided * sizes[number] + LEANING_MULTIPLE * noise
+            large = (counts[number] >= SMALLEST_GROUP) & (limit > 0)
+            with np.errstate(all="ignore"):
+                fractions = np.where(large, np.abs(found[number]) / limit, 0.0)
+            place, is_whole = int(fractions.argmax()), number % 3 == 2
+            if fractions[place] > (min(worst[0], 1.0) if is_whole else worst[0]):
+                text = "have one sign" if number < 3 else "grow with the numbers"
+                text += "" if is_whole else f" in {'channel' if number % 3 else 'row'} {place}"
+                worst = max(float(fractions[place]), worst[0]), f"the errors {text}"
+        return worst
 
     def deviations(self) -> tuple[float, float]:
         """Return the errors of the worst row or channel, and of the whole, in spreads."""
@@ -377,6 +444,13 @@ class Criterion:
         if self.check.is_exact is not None:
             near &= ~self.check.is_exact.reshape(-1)[part]
         return np.asarray(same | (near & np.isfinite(wanted)))
+
+    def exact_at(self, index: int) -> float | None:
+        """Return the number from which the error of an element is measured, if it is one of FP64."""
+        exact = None if self.check is None else self.check.exact
+        if exact is None and self.network is not None and self.network.spread.sigma is not None:
+            exact = self.network.spread.exact
+        return None if exact is None else float(exact.reshape(-1)[index])
 
     def sum_may_overflow(self, part: slice, actual: Array) -> Array:
         """Return for each element whether it is what a sum gives that overflows in some order."""

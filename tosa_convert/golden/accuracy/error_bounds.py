@@ -246,6 +246,11 @@ def _ulp(size: Array, frac: int, least: float) -> Array:
 
 
 EXACT: Final = Rule("exact")
+#: Results that are rounded to one of the two numbers beside them, whichever is nearer. Of operators that
+#: round once, TOSA also allows the other one in BF16, and CAST the one towards zero.
+ROUNDED: Final = Rule("ulp", 0.5)
+_TRUNCATED: Final = Rule("ulp", 0.5, lower=1.0)
+_ROUNDING_ONCE: Final = frozenset(("ADD", "MUL", "SUB"))
 
 
 # -- the accuracy rule of an operator, from its row, and of each tensor of a graph -----------------
@@ -266,7 +271,7 @@ def _cast(block: Block, operator: Operator, result: Tensor) -> Rule:
         return bound(row_of("CAST_TO_BLOCK_SCALED").accuracy, result.dtype.name)
     if block.tensors[operator.inputs[0]].scale is not None:
         return Rule("ulp", 1.0)
-    return Rule("ulp", 0.5, lower=1.0)
+    return _TRUNCATED
 
 
 def _resize(block: Block, operator: Operator, result: Tensor) -> Rule:
@@ -413,8 +418,14 @@ def bound(accuracy: str, element: str) -> Rule:
     return Rule(kind, **values)
 
 
-def _float_rule(block: Block, operator: Operator, result: Tensor) -> Rule | None:
+def _float_rule(block: Block, operator: Operator, result: Tensor, *, official: bool) -> Rule | None:
     """Return the rule of an operator for a floating-point result; None where TOSA gives none."""
+    rule = _official_rule(block, operator, result)
+    is_rounded = rule == _TRUNCATED or operator.spec.name in _ROUNDING_ONCE
+    return ROUNDED if is_rounded and not official else rule
+
+
+def _official_rule(block: Block, operator: Operator, result: Tensor) -> Rule | None:
     accuracy = operator.spec.accuracy
     if accuracy in ("exact", "operand"):
         return EXACT
@@ -431,17 +442,24 @@ def _float_rule(block: Block, operator: Operator, result: Tensor) -> Rule | None
 INEXACT_RESCALE: Final = Rule("steps", 1.0, base=2.0**-21)
 
 
-def rule_of(block: Block, operator: Operator, output: str) -> Rule | None:
-    """Return the rule for an output of an operator with exact operands; None where TOSA gives none."""
+def rule_of(
+    block: Block, operator: Operator, output: str, *, official: bool = False
+) -> Rule | None:
+    """Return the rule for an output of an operator with exact operands; None where TOSA gives none.
+
+    official: as the official verifier has it, which is more lenient where `ROUNDED` says so.
+    """
     result = block.tensors.get(output)
     if result is not None and result.dtype.name in FLOATS:
-        return _float_rule(block, operator, result)
+        return _float_rule(block, operator, result, official=official)
     # Of the attributes only RESCALE's can have this value.
     is_inexact = operator.attributes.get("rounding_mode") is RoundingMode.INEXACT_ROUND
     return INEXACT_RESCALE if is_inexact else EXACT
 
 
-def _rule_of_regions(graph: Graph, operator: Operator, output: str) -> Rule | None:
+def _rule_of_regions(
+    graph: Graph, operator: Operator, output: str, *, official: bool
+) -> Rule | None:
     """Return the rule for an output of control flow: that of its region's output.
 
     If only one of two branches is exact, the rule of the other. The errors of a loop's iterations add
@@ -450,7 +468,7 @@ def _rule_of_regions(graph: Graph, operator: Operator, output: str) -> Rule | No
     by_region: list[list[Rule | None]] = []
     for row in operator.spec.regions:
         inner = extract_region(graph, str(operator.attributes[row.name]))
-        inner_rules = rules(inner)
+        inner_rules = rules(inner, official=official)
         constant = {name for op in inner.main.operators if not op.inputs for name in op.outputs}
         by_region.append(
             [EXACT if name in constant else inner_rules.get(name) for name in inner.main.outputs]
@@ -464,10 +482,10 @@ def _rule_of_regions(graph: Graph, operator: Operator, output: str) -> Rule | No
     return next(iter(pair - {EXACT}), EXACT)
 
 
-def rules(graph: Graph) -> dict[str, Rule]:
+def rules(graph: Graph, *, official: bool = False) -> dict[str, Rule]:
     """Return the rule for each tensor of the main block that depends on at most one inexact operator.
 
-    The other tensors inherit errors: no rule of TOSA is about them.
+    The other tensors inherit errors: no rule of TOSA is about them. official: see `rule_of`.
     """
     block = graph.main
     variables = [name for name, tensor in block.tensors.items() if tensor.variable]
@@ -478,7 +496,7 @@ def rules(graph: Graph) -> dict[str, Rule]:
         if uses_states:
             operands += map(result.get, variables)
         for name in operator.outputs:
-            rule = _result_rule(graph, operator, name, operands)
+            rule = _result_rule(graph, operator, name, operands, official=official)
             if rule is None:
                 result.pop(name, None)  # of a variable: it had one before it was written
             else:
@@ -493,15 +511,15 @@ def rules(graph: Graph) -> dict[str, Rule]:
 
 
 def _result_rule(
-    graph: Graph, operator: Operator, name: str, operands: list[Rule | None]
+    graph: Graph, operator: Operator, name: str, operands: list[Rule | None], *, official: bool
 ) -> Rule | None:
     """Derive the rule for an output from those of the operands."""
     if None in operands:
         return None
     if all(rule == EXACT for rule in operands):
         if operator.spec.regions:
-            return _rule_of_regions(graph, operator, name)
-        return rule_of(graph.main, operator, name)
+            return _rule_of_regions(graph, operator, name, official=official)
+        return rule_of(graph.main, operator, name, official=official)
     different = {rule for rule in operands if rule is not None and rule != EXACT}
     return different.pop() if operator.spec.accuracy == "operand" and len(different) == 1 else None
 

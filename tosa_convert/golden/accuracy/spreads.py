@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.accuracy.criteria import Spread
+from tosa_convert.golden.accuracy.criteria import ONE_SIDED, TRUNCATED, Spread, leanings
 from tosa_convert.golden.accuracy.erring_runs import (
     COHERENT,
     RUNS,
@@ -31,6 +31,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
 )
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.derived import extract, touches_variables
+from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST
 from tosa_convert.reference.block_scaled import Scaled, Value, plain
@@ -225,6 +226,9 @@ def _may_mix(graph: Graph, makers: Mapping[str, Operator], name: str) -> bool:
 _NEIGHBOURS: Final = 0.25
 #: How many times the lower quartile of its neighbours' squares counts.
 _OUTLIERS: Final = 16.0
+#: How many times the square of an element that errs is raised at most. By chance six runs are all within
+#: a hundredth of their spread once in 10^11.
+_MOST_RAISED: Final = 1e4
 #: Of several measurements, the least share of the largest spread that counts. The spread of six runs is
 #: at least sqrt((1 - _NEIGHBOURS) / 6) of their largest error. What a run computes is accepted: it is
 #: within six times this share.
@@ -279,7 +283,22 @@ def spread_of(
     if counts is not None:
         # Where no run has a number, nothing says how far it may be off.
         sigma = np.where((counts == 0) & np.isfinite(exact), np.inf, sigma)
-    return Spread(exact, sigma=sigma, kinds=kinds)
+    inside = np.where(np.isfinite(sigma) & (np.abs(exact) <= most), sigma, 0.0)
+    with np.errstate(all="ignore"):
+        leaning = [leanings(array - exact, exact, inside) for array in arrays[1:]]
+    means = [np.square(np.stack(rows)).mean(axis=0) for rows in zip(*leaning, strict=True)]
+    one_sided = TRUNCATED if _may_be_truncated(block) else ONE_SIDED
+    return Spread(exact, sigma=sigma, kinds=kinds, leaning=means or None, one_sided=one_sided)
+
+
+def _may_be_truncated(block: Block) -> bool:
+    """Return whether a sum is stored in the shortest type of a block: TOSA lets it be truncated."""
+    rows = [tensor.dtype for tensor in block.tensors.values() if tensor.dtype.name in FLOATS]
+    least = min((row.bits for row in rows), default=0)
+    sums = [op for op in block.operators if op.spec.accuracy == "dot-product"]
+    types = [block.tensors[name].dtype for op in sums for name in op.outputs]
+    types += [row for op in sums if isinstance(row := op.attributes.get("acc_type"), DType)]
+    return any(row.is_float and row.bits <= least for row in types)
 
 
 def _squares_of_errors(
@@ -352,12 +371,17 @@ def merged(spreads: Sequence[Spread]) -> Spread:
     mean = np.maximum(np.sqrt(squares / np.maximum(counts, 1)), _OF_LARGEST * largest)
     sigma = np.where(counts > 0, mean, np.inf)
     kinds = all_of("kinds")
-    return Spread(
-        first.exact,
+    return replace(
+        first,
         sigma=sigma,
         kinds=reduce(np.bitwise_or, kinds) if kinds else None,
         alone=_outweighing(np.square(np.where(is_known.any(axis=0), sigma, 0.0))),
+        leaning=_mean_leaning([own.leaning for own in spreads if own.leaning is not None]),
     )
+
+
+def _mean_leaning(rows: Sequence[list[Array]]) -> list[Array] | None:
+    return [np.mean(own, axis=0) for own in zip(*rows, strict=True)] if rows else None
 
 
 def _outweighing(squares: Array) -> Array:
@@ -387,6 +411,7 @@ def _with_neighbours(squares: Array) -> Array:
     near = _near(table, 1)
     if len(table) > 1:
         near = np.minimum(near, _near(table, 0))
+    near = np.where(table > 0, np.minimum(near, _MOST_RAISED * table), near)
     return np.asarray((table + _NEIGHBOURS * (near - table)).reshape(squares.shape))
 
 

@@ -158,7 +158,7 @@ def checks_for(
     """Return the check of each array that no tolerance names, and notes; see `judge`."""
     graph, states = with_final_states(graph)
     variables = variables_of(graph)
-    all_rules = rules(graph)
+    all_rules = rules(graph, official=tolerances.official)
     block = graph.main
     makers: dict[str, Callable[[], Check]] = {}
     inexact: dict[str, tuple[str, Rule | None]] = {}

@@ -7,13 +7,14 @@ moves elements is computed on the numbers of the elements. Of a sum, few terms c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.edges.operator_edges import Demand
+from tosa_convert.golden.edges.operator_edges import Demand, EdgeTarget
 from tosa_convert.golden.edges.trace import Elements, has_elements, moved_ids, moves
 from tosa_convert.golden.edges.values import INFINITE, NAN, codes_of, elements_of, limits_of
 from tosa_convert.graph.dtypes import DType
@@ -280,6 +281,89 @@ _TERMS: Final[dict[str, _MakeTerms]] = table_of(
     "terms",
     {"axis": _axis, "convolution": _convolution, "matmul": _matmul, "window": _window},
 )
+
+
+#: Edges of a product of integers: the sign of a sum that is as large as any of its sums can be.
+_EXTREMES: Final = (("greatest sum", 1), ("least sum", -1))
+
+
+def has_extremes(call: Call) -> bool:
+    """Return whether an operator is a product of integers, whose sums have limits."""
+    row = call.types[0].dtype
+    is_product = call.spec.traits.terms in ("convolution", "matmul")
+    return is_product and row is not None and call.is_integer and call.result.shape != ()
+
+
+def _weights(call: Call) -> Array:
+    """Return the second operand of a product of integers without its zero point."""
+    point = _point(call, "weight_zp" if call.has("weight_zp") else "b_zp")
+    return np.asarray(call.operands[1].astype(np.int64) - point)
+
+
+def _summed(call: Call, weights: Array) -> Array:
+    """Return sums of what belongs to one result each; the last dimension is that of the result."""
+    name = call.spec.name
+    if name == "DEPTHWISE_CONV2D":
+        return np.asarray(weights.sum(axis=(0, 1)).reshape(-1))
+    if name in ("MATMUL", "MATMUL_T"):
+        return np.asarray(weights.sum(axis=1 if name == "MATMUL" else 2))
+    return np.asarray(weights.sum(axis=tuple(range(1, weights.ndim))))
+
+
+def extreme_targets(
+    call: Call, positions: Sequence[int], generator: np.random.Generator
+) -> Iterator[EdgeTarget]:
+    """Iterate over operands for which one sum of an accumulator is the greatest, and the least."""
+    if not has_extremes(call) or 0 not in positions or not math.prod(call.result.shape):
+        return
+    row = call.types[0].dtype
+    assert row is not None
+    limits, shape = limits_of(row), call.result.shape
+    # The result whose weights have the largest sum of sizes: away from borders, which lack some.
+    sizes = _summed(call, np.abs(_weights(call)))
+    best = np.unravel_index(int(sizes.argmax()), sizes.shape)
+    last = int(generator.integers(shape[-1])) if 1 in positions else int(best[-1])
+    place = (*(size // 2 for size in shape[:-1]), last)
+    if len(best) > 1 and 1 not in positions and sizes.shape[0] == shape[0]:
+        place = (int(best[0]), *place[1:])
+    terms = next(_TERMS[call.spec.name](call, place, [0]), None)
+    if terms is None:
+        return
+    for label, sign in _EXTREMES:
+        codes = np.where(sign * terms.weights > 0, limits[1], limits[0])
+        if 1 in positions:
+            *_, other = _TERMS[call.spec.name](call, place, [1])
+            # The greatest product is that of two least numbers.
+            codes = np.full(len(terms.ids), limits[0])
+            others = np.full(len(other.ids), limits[0] if sign > 0 else limits[1])
+            yield EdgeTarget(label, 1, Demand.of(other.ids, others), is_whole=True)
+        yield EdgeTarget(label, 0, Demand.of(terms.ids, codes), is_whole=True)
+
+
+def extreme_masks(
+    call: Call, result: Array, positions: Collection[int]
+) -> Iterator[tuple[str, Array]]:
+    """Iterate over the edges of a product of integers, each with the sums that are there."""
+    if not has_extremes(call) or 0 not in positions:
+        return
+    row = call.types[0].dtype
+    assert row is not None
+    point = _point(call, "input_zp" if call.has("input_zp") else "a_zp")
+    ends = [limit - point for limit in limits_of(row)]
+    if 1 in positions:
+        depth = call.operands[0].shape[-1]
+        sums = [depth * ends[0] * ends[1], depth * max(ends[0] ** 2, ends[1] ** 2)]
+    else:
+        pair = [_weights(call) * end for end in ends]
+        sums = [
+            _summed(call, np.minimum(*pair)).min(),
+            _summed(call, np.maximum(*pair)).max(),
+        ]
+    found = result.astype(np.int64)
+    if call.has("bias"):
+        found = found - call.raw("bias").astype(np.int64)
+    yield _EXTREMES[0][0], found >= sums[1]
+    yield _EXTREMES[1][0], found <= sums[0]
 
 
 #: Codes that are tried where bisection finds nothing; those of infinity and NaN are added.

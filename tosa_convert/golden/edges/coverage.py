@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     terms_of_sum,
 )
 from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.edges.back_propagation import extreme_masks, extreme_targets
 from tosa_convert.golden.edges.operator_edges import edges_of, element_targets, row_targets
 from tosa_convert.golden.edges.trace import (
     Elements,
@@ -32,8 +34,16 @@ from tosa_convert.golden.edges.trace import (
     sources,
     undefined_elements,
 )
-from tosa_convert.golden.edges.values import SMALLEST_NORMAL, codes_of
+from tosa_convert.golden.edges.values import (
+    SMALLEST_NORMAL,
+    binade_names,
+    binades_of,
+    codes_of,
+    elements_of,
+    in_binades,
+)
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, with_variables
+from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator, counted, operator_path
 from tosa_convert.graph.shown import Shown
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
@@ -47,23 +57,48 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Exponents(Shown):
+    """The signs and exponents of the numbers that an operand may have, and which of them it has.
+
+    existing: such as "-2^-3", ascending; for an integer that of the power of 2 below its size.
+    """
+
+    operand: str
+    existing: tuple[str, ...]
+    met: frozenset[str]
+
+    def missed(self) -> list[str]:
+        """Return the ranges of numbers that it never has, such as "2^-126 to 2^-31"."""
+        runs = itertools.groupby(self.existing, self.met.__contains__)
+        lines = [list(names) for is_met, names in runs if not is_met]
+        return [" to ".join(dict.fromkeys((names[0], names[-1]))) for names in lines]
+
+    def __str__(self) -> str:
+        never = f", never {', '.join(missed)}" if (missed := self.missed()) else ""
+        return f"; exponents of {self.operand}: {len(self.met)} of {len(self.existing)}{never}"
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorEdges(Shown):
     """The edges of one operator.
 
     operator: its path, such as `operator #12 RESCALE`; inside of a loop that of all iterations.
     location: where it comes from.
     met: edge -> how many elements are there. missed: edges that other values of its operands would meet.
+    exponents: of each operand that changes, whether it has numbers of each sign and exponent; those for
+        which the operator gives a finite number.
     """
 
     operator: str
     location: str
     met: dict[str, int]
     missed: tuple[str, ...]
+    exponents: tuple[Exponents, ...] = ()
 
     def __str__(self) -> str:
         met = ", ".join(f"{label} {count}" for label, count in self.met.items()) or "none"
         missed = f"; never: {', '.join(self.missed)}" if self.missed else ""
-        return f"{self.operator}: {met}{missed}"
+        return f"{self.operator}: {met}{missed}{''.join(map(str, self.exponents))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +126,40 @@ class EdgeCoverage(Shown):
                 met = dict(Counter(before.met) + Counter(row.met))
                 both = dict.fromkeys((*before.missed, *row.missed))
                 missed = tuple(label for label in both if label not in met)
-                row = OperatorEdges(row.operator, row.location, met, missed)
+                pairs = zip(before.exponents, row.exponents, strict=True)
+                sizes = tuple(replace(one, met=one.met | own.met) for one, own in pairs)
+                row = OperatorEdges(row.operator, row.location, met, missed, sizes)
             rows[row.operator] = row
         return EdgeCoverage(tuple(rows.values()))
 
     def __str__(self) -> str:
         count = counted(len(self.operators), "operator")
-        return f"{self.met} of {self.existing} edges of {count} are met"
+        rows = [own for row in self.operators for own in row.exponents]
+        met, existing = (
+            sum(map(len, own)) for own in ([r.met for r in rows], [r.existing for r in rows])
+        )
+        exponents = f", {met} of {existing} exponents" if existing else ""
+        return f"{self.met} of {self.existing} edges of {count}{exponents} are met"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON values."""
         rows = [
-            {"operator": r.operator, "location": r.location, "met": r.met, "missed": [*r.missed]}
-            for r in self.operators
+            {
+                "operator": row.operator,
+                "location": row.location,
+                "met": row.met,
+                "missed": [*row.missed],
+                "exponents": [
+                    {
+                        "operand": own.operand,
+                        "existing": len(own.existing),
+                        "met": len(own.met),
+                        "missed": own.missed(),
+                    }
+                    for own in row.exponents
+                ],
+            }
+            for row in self.operators
         ]
         return {"met": self.met, "existing": self.existing, "operators": rows}
 
@@ -156,11 +212,13 @@ def edge_coverage(
 class CoverageWatch:
     """Counts the edges of each operator that runs.
 
-    known: edge that operators have, by path; those of further runs are the same.
+    known: the edges and the binades that operators have, by path; those of further runs are the same.
+    sizes: how many numbers are in each binade, of each operand that has some.
     """
 
-    known: dict[str, list[str]] = field(default_factory=dict)
+    known: dict[str, tuple[list[str], list[Binades]]] = field(default_factory=dict)
     met: dict[str, Counter[str]] = field(default_factory=dict)
+    sizes: dict[str, list[Array]] = field(default_factory=dict)
     _locations: dict[str, str] = field(default_factory=dict)
     _changing: dict[int, set[str]] = field(default_factory=dict)
 
@@ -179,20 +237,32 @@ class CoverageWatch:
         counts = self.met.setdefault(path, Counter())
         self._locations[path] = operator.location
         with np.errstate(all="ignore"):
-            for label, mask in edges_of(call, step.results[operator.outputs[0]], positions):
+            result = step.results[operator.outputs[0]]
+            masks = edges_of(call, result, positions), extreme_masks(call, result, positions)
+            for label, mask in itertools.chain(*masks):
                 if count := int(np.count_nonzero(mask)):
                     counts[label] += count
         if path not in self.known:
-            self.known[path] = edge_labels(operator, call, positions)
+            self.known[path] = (
+                edge_labels(operator, call, positions),
+                binades(operator, call, positions),
+            )
+        rows = self.known[path][1]
+        sizes = [in_binades(call.operands[row.position], row.dtype) for row in rows]
+        before = self.sizes.get(path, sizes)
+        self.sizes[path] = [one | own for one, own in zip(before, sizes, strict=True)]
 
     def coverage(self) -> EdgeCoverage:
         """Return what was counted."""
         rows = []
         for path, counts in self.met.items():
-            known = dict.fromkeys((*self.known.get(path, ()), *counts))
+            labels, existing = self.known[path]
+            known = dict.fromkeys((*labels, *counts))
             met = {label: counts[label] for label in known if counts[label]}
             missed = tuple(label for label in known if label not in met)
-            rows.append(OperatorEdges(path, self._locations[path], met, missed))
+            sizes = zip(existing, self.sizes[path], strict=True)
+            exponents = tuple(row.exponents(own) for row, own in sizes)
+            rows.append(OperatorEdges(path, self._locations[path], met, missed, exponents))
         return EdgeCoverage(tuple(row for row in rows if row.met or row.missed))
 
 
@@ -208,6 +278,38 @@ def has_edges(block: Block, operator: Operator) -> bool:
     )
 
 
+class Binades(NamedTuple):
+    """The binades of an operand, and for which of them an operator gives a finite number."""
+
+    position: int
+    operand: str
+    dtype: DType
+    exist: Array
+
+    def exponents(self, met: Array) -> Exponents:
+        """Return the coverage for which of them are met."""
+        names = np.array(binade_names(self.dtype))
+        existing, own = (names[mask].tolist() for mask in (self.exist, self.exist & met))
+        return Exponents(self.operand, tuple(existing), frozenset(own))
+
+
+def binades(operator: Operator, call: Call, positions: Sequence[int]) -> list[Binades]:
+    """Return the binades of each operand of an operator that computes single elements of numbers."""
+    elements = Elements(call)
+    found = []
+    for position in positions if has_elements(operator) and elements.size else ():
+        row = call.types[position].dtype
+        if position >= elements.count or row is None or not len(binades_of(row)):
+            continue
+        middle = elements_of(binades_of(row).sum(axis=1) // 2, row)
+        kept, result = elements.compute_defined(np.zeros(len(middle), np.int64), {position: middle})
+        exist = np.zeros(len(middle), np.bool_)
+        exist[kept] = np.isfinite(result.astype(np.float64))
+        name = call.spec.operand(position, len(call.operands)).name
+        found.append(Binades(position, name, row, exist))
+    return found
+
+
 def edge_labels(operator: Operator, call: Call, positions: list[int]) -> list[str]:
     """Return the edges that an operator has."""
     generator = np.random.default_rng(0)
@@ -220,7 +322,8 @@ def edge_labels(operator: Operator, call: Call, positions: list[int]) -> list[st
                     targets = element_targets(elements, position, generator)
                     found |= dict.fromkeys(target.label for target in targets)
         elif operator.spec.accuracy != "operand" and 0 in positions:
-            found |= dict.fromkeys(target.label for target in row_targets(call, generator))
+            rows = row_targets(call, generator), extreme_targets(call, positions, generator)
+            found |= dict.fromkeys(target.label for target in itertools.chain(*rows))
     return list(found)
 
 

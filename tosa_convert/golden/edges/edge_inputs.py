@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +12,7 @@ import numpy as np
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import Slot, match
-from tosa_convert.golden.edges.back_propagation import back_propagate
+from tosa_convert.golden.edges.back_propagation import back_propagate, extreme_targets
 from tosa_convert.golden.edges.coverage import (
     CoverageWatch,
     EdgeCoverage,
@@ -37,6 +37,7 @@ from tosa_convert.golden.edges.trace import (
     has_elements,
     inputs_of,
     kept_bytes,
+    moves,
     operands_of,
     run_forward,
 )
@@ -47,6 +48,8 @@ from tosa_convert.golden.edges.values import (
     RANDOM,
     RANK_TEXTS,
     SMALL,
+    binade_numbers,
+    binades_of,
     code_limits,
     edge_array,
     edge_codes,
@@ -89,7 +92,7 @@ class Candidate:
 
     limits, usual: the ranges of all values, and of random ones, by input.
     ranks: the highest rank of the numbers of an input. finite: inputs without infinities and NaN.
-    plain: elements with random values.
+    plain: elements with random values. mixed: inputs of which an operator combines elements.
     """
 
     graph: Graph
@@ -102,8 +105,12 @@ class Candidate:
     finite: set[str] = field(default_factory=set)
     plain: dict[str, Array] = field(default_factory=dict)
     repairs: list[str] = field(default_factory=list)
+    mixed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        block = self.graph.main
+        mixing = [op for op in block.operators if not has_elements(op) and not moves(op)]
+        self.mixed.update(inputs_of(block, [name for op in mixing for name in op.inputs]))
         # Implementations differ in blocks whose scale is near the greatest one.
         self._limit("block_conversion", LARGE)
         # TOSA's bounds of a transform are far less than what the angles of correct ones err, unless its
@@ -124,7 +131,12 @@ class Candidate:
     def _array(self, slot: Slot) -> Array:
         limit, usual = self.limits.get(slot.key), self.usual.get(slot.key)
         rank, special = self.ranks.get(slot.tensor, ALL), slot.tensor not in self.finite
-        array = edge_array(slot, self.seed, rank, limit, usual, special=special)
+        array = edge_array(
+            *(slot, self.seed, rank, limit, usual),
+            special=special,
+            everywhere=slot.tensor not in self.mixed,
+            turn=set_number(self.seed),
+        )
         if (ids := self.plain.get(slot.key)) is not None:
             plain = random_array(slot, self.seed, limit or usual)
             array.reshape(-1)[ids] = plain.reshape(-1)[ids]
@@ -219,9 +231,11 @@ class Candidate:
 # single elements of the inputs; a run says what came of it.
 
 #: Elements of one tensor that are propagated back in one round.
-_MOST: Final = 512
+_MOST: Final = 8192
 #: Elements for one edge of one operator in one round.
 _FOR_ONE: Final = 2
+#: One of so many elements of an operand is to have a sign and an exponent that none has.
+_SIZED: Final = 8
 #: Each round of this number changes neighbours, and not what operators want.
 _BLOCKS: Final = 3
 #: How often a run is repeated without the elements that TOSA does not allow.
@@ -246,13 +260,15 @@ class EdgeSearch:
     watch: CoverageWatch
     rounds: int = 0
     _changing: set[str] = field(default_factory=set)
+    _wants_sizes: bool = False
 
-    def improve(self) -> bool:
-        """Try inputs that meet more edges; return whether they are better."""
+    def improve(self, *, sizes: bool = False) -> bool:
+        """Try inputs that meet more edges; return whether they are better. sizes: or more exponents."""
+        self._wants_sizes = sizes
         generator = np.random.default_rng([self.seed, self.rounds, 2])
         self.rounds += 1
         self._changing = changing_names(self.graph.main)
-        if self.rounds % _BLOCKS == 0:
+        if self.rounds % _BLOCKS == 0 and not sizes:
             changes = self._blocks(generator)
         else:
             changes = self._changes(self._demands(generator), generator)
@@ -334,24 +350,43 @@ class EdgeSearch:
                         targets += element_targets(elements, position, generator)
             elif operator.spec.accuracy != "operand" and 0 in positions:
                 targets += row_targets(call, generator)
+                targets += extreme_targets(call, positions, generator)
         missed = [target for target in targets if not met.get(target.label)]
         order = [missed[number] for number in generator.permutation(len(missed))]
         if generator.integers(2):
             # Later ones hardly find a whole row that no other has an element of.
             order.sort(key=lambda target: not target.is_whole)
         found: dict[int, Demand] = {}
-        for target in order:
+        for target in [*order, *self._sizes(index, operator, call, generator)]:
             demand = target.demand
             before = found.get(target.position)
             if not target.is_whole:
                 free = np.arange(len(demand.ids))
                 if before is not None:
                     free = np.flatnonzero(~np.isin(demand.ids, before.ids))
-                demand = demand.at(generator.permutation(free)[:_FOR_ONE])
+                most = _FOR_ONE if target.label else len(free)
+                demand = demand.at(generator.permutation(free)[:most])
             elif before is not None and np.isin(demand.ids, before.ids).any():
                 continue
             found[target.position] = demand if before is None else before.joined(demand)
         return list(found.items())
+
+    def _sizes(
+        self, index: int, operator: Operator, call: Call, generator: np.random.Generator
+    ) -> Iterator[EdgeTarget]:
+        """Iterate over demands for numbers of the binades that the operator did not meet."""
+        path = operator_path("", index, operator).strip()
+        if not self._wants_sizes:
+            return
+        for row, met in zip(self.watch.known[path][1], self.watch.sizes[path], strict=True):
+            missed = binades_of(row.dtype)[row.exist & ~met]
+            own = binade_numbers(call.operands[row.position], row.dtype)
+            # Numbers that others are about as large as.
+            free = np.flatnonzero((np.bincount(own)[own] > 2) & (own < len(met)))
+            count = min(len(missed), len(free), max(1, own.size // _SIZED))
+            ids = generator.permutation(free)[:count]
+            low, high = generator.permutation(missed)[:count].T
+            yield EdgeTarget("", row.position, Demand(ids, low, high))
 
     # -- inputs --------------------------------------------------------------------------------------
 
@@ -364,8 +399,9 @@ class EdgeSearch:
             demand = demands.get(slot.tensor)
             if demand is None or slot.key != slot.tensor or self.ranks.get(slot.key) == RANDOM:
                 continue
-            ends = generator.integers(0, 2, len(demand.ids)) == 1
-            codes = np.where(ends, demand.low, demand.high)
+            ends = generator.integers(0, 3, len(demand.ids))
+            inside = generator.integers(demand.low, demand.high, endpoint=True)
+            codes = np.choose(ends, (demand.low, demand.high, inside))
             ids = demand.ids
             if slot.key in self.limits:
                 low, high = code_limits(slot.dtype, self.limits[slot.key])
@@ -451,14 +487,17 @@ def _limited(demand: Demand, generator: np.random.Generator) -> Demand:
     return demand.at(generator.permutation(len(demand.ids))[:_MOST])
 
 
-def _score(watch: CoverageWatch) -> int:
-    """Return the number of edges that are met."""
-    return sum(len(counts) for counts in watch.met.values())
+def _score(watch: CoverageWatch) -> tuple[int, int]:
+    """Return the number of edges that are met, and then of signs and exponents."""
+    edges = sum(len(counts) for counts in watch.met.values())
+    return edges, sum(int(own.sum()) for sizes in watch.sizes.values() for own in sizes)
 
 
 #: How often values are propagated back, and how often in a small program. Each takes a run or two.
 _ROUNDS: Final = 3
 _ROUNDS_IF_SMALL: Final = 9
+#: Rounds after these for exponents; a larger program has most of them.
+_ROUNDS_OF_SIZES: Final = 2
 #: The tensors of a small program have at most so many bytes together.
 _SMALL_BYTES: Final = 1 << 20
 #: A program whose tensors have at most so many bytes together gets several sets of edge inputs for each
@@ -571,6 +610,17 @@ def seeds_of_sets(graph: Graph, seed: int) -> range:
     return range(first, first + _SETS * _NEXT_SET, _NEXT_SET)
 
 
+def set_number(seed: int) -> int:
+    """Return the place of a seed among those of `seeds_of_sets`, one after another.
+
+    Example:
+        >>> [set_number(seed) for seed in (0, 1000, 2000, 3000, 1, 1001)]
+        [0, 1, 2, 3, 4, 5]
+    """
+    block, own = divmod(seed, _SETS * _NEXT_SET)
+    return block * _SETS * _NEXT_SET + own % _NEXT_SET * _SETS + own // _NEXT_SET
+
+
 def find_edge_inputs(
     graph: Graph, seed: int, given: Mapping[str, Any], ranges: Ranges = ()
 ) -> EdgeInputs:
@@ -600,4 +650,6 @@ def find_edge_inputs(
     if size <= KEPT_BYTES:
         for _ in range(_ROUNDS if size > _SMALL_BYTES else _ROUNDS_IF_SMALL):
             search.improve()
+        for _ in range(0 if size > _SMALL_BYTES else _ROUNDS_OF_SIZES):
+            search.improve(sizes=True)
     return EdgeInputs(search.arrays, candidate.repairs, search.watch.coverage())

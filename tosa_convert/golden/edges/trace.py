@@ -27,8 +27,7 @@ _MOST_RULES: Final = 6
 
 def has_elements(operator: Operator) -> bool:
     """Return whether each element of the result is made of one element of each operand."""
-    spec = operator.spec
-    return spec.elementwise > 0 or spec.name == "RESCALE"
+    return operator.spec.elementwise > 0 or operator.spec.name == "RESCALE"
 
 
 def moves(operator: Operator) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from functools import cache
+from math import gcd
 from typing import Any, Final
 
 import numpy as np
@@ -121,8 +122,12 @@ _TURNS: Final = (
 )
 #: One of so many elements in a row has ranks above MODERATE: what they spoil is near together.
 _CLUSTER: Final = 12
-#: Shares of the elements: random values, edges, values on a coarse grid, one bit beside another element.
-_SHARES: Final = (0.3, 0.4, 0.2, 0.1)
+#: Shares of the elements: random values, edges, values on a coarse grid, one bit beside another element;
+#: and of all those that get values of every size instead.
+_SHARES: Final = (0.2, 0.45, 0.2, 0.15)
+_SIZED: Final = 0.25
+#: The same where sums, or other operators that combine elements, use them.
+_SIZED_IF_MIXED: Final = 0.1
 
 
 @cache
@@ -142,6 +147,72 @@ def edge_codes(row: DType, rank: int = ALL, *, special: bool = True) -> tuple[in
     near = [power + step for power in powers for step in (-1, 0, 1)]
     values = {0, low, low + 1, high, high - 1, *near, *(-value for value in near)}
     return tuple(sorted(value for value in values if low <= value <= high))
+
+
+@cache
+def binades_of(row: DType) -> Array:
+    """Return the first and the last code of each sign and exponent of a type, or number of bits.
+
+    Only of normal numbers, and of integers of more than 8 bits: others are met anyway.
+    """
+    low, high = limits_of(row)
+    if row.is_float and row.name not in SMALLEST_NORMAL:
+        return np.zeros((0, 2), np.int64)
+    if row.is_float:
+        first = np.arange(SMALLEST_NORMAL[row.name], high + 1, SMALLEST_NORMAL[row.name])
+        last = np.minimum(first + SMALLEST_NORMAL[row.name] - 1, high)
+        negative = np.stack([-last - 1, -first - 1], axis=1)
+    else:
+        first = np.int64(1) << np.arange(row.bits - 1 if row.bits > 8 else 0)
+        last = np.minimum(first - 1 + first, high)
+        negative = np.maximum(np.stack([-last, -first], axis=1), low)
+    return np.concatenate([negative[::-1], np.stack([first, last], axis=1)])
+
+
+@cache
+def binade_names(row: DType) -> tuple[str, ...]:
+    """Return a name for each binade of a type, such as "-2^-3"."""
+    sizes = elements_of(binades_of(row)[:, 0], row).astype(np.float64)
+    # Of negative ones the last code is nearest to 0.
+    ends = elements_of(binades_of(row)[:, 1], row).astype(np.float64)
+    sizes = np.where(sizes < 0, ends, sizes)
+    return tuple(f"{'-' if size < 0 else ''}2^{int(np.log2(abs(size)))}" for size in sizes)
+
+
+def binade_numbers(array: Array, row: DType) -> Array:
+    """Return the number of the binade that each element is in; one more than there are for none."""
+    codes = codes_of(array, row).reshape(-1)
+    firsts = binades_of(row)[:, 0]
+    if row.is_float:
+        fraction = SMALLEST_NORMAL[row.name].bit_length() - 1
+        sizes = np.where(codes < 0, -codes - 1, codes) >> fraction
+    else:
+        sizes = np.frexp(codes.astype(np.float64))[1]
+    half = len(firsts) // 2
+    places = np.where(codes < 0, half - sizes, half - 1 + sizes)
+    is_none = (sizes <= 0) | (places < 0) | (places >= len(firsts))
+    return np.asarray(np.where(is_none, len(firsts), places))
+
+
+def in_binades(array: Array, row: DType) -> Array:
+    """Return for each binade of a type whether an array has a number of it."""
+    count = len(binades_of(row))
+    return np.bincount(binade_numbers(array, row), minlength=count)[:count] > 0
+
+
+def of_every_size(
+    row: DType, count: int, turn: int, limits: tuple[int, int], generator: np.random.Generator
+) -> Array:
+    """Return codes inside of limits, each of another sign and exponent; other turns have other ones."""
+    binades = np.clip(binades_of(row), *limits)
+    binades = binades[(binades_of(row)[:, 0] <= limits[1]) & (binades_of(row)[:, 1] >= limits[0])]
+    if not len(binades):
+        return np.zeros(0, np.int64)
+    # Every number of successive ones is evenly spread.
+    step = next(n for n in range(round(0.618 * len(binades)), 0, -1) if gcd(n, len(binades)) == 1)
+    chosen = binades[(turn * count + np.arange(count)) * step % len(binades)]
+    codes: Array = generator.integers(chosen[:, 0], chosen[:, 1], endpoint=True)
+    return codes
 
 
 def special_codes(row: DType) -> tuple[int, ...]:
@@ -176,8 +247,14 @@ def edge_array(
     usual: tuple[float, float] | None = None,
     *,
     special: bool = True,
+    everywhere: bool = False,
+    turn: int = 0,
 ) -> Array:
-    """Return an array of random values and of values at the edges of its type."""
+    """Return an array of random values and of values at the edges of its type.
+
+    everywhere: no element spoils others, so that large numbers need not be near together.
+    turn: which of several sets it is for; see `of_every_size`.
+    """
     array = random_array(slot, seed, limit or usual)
     row = slot.dtype
     if rank == RANDOM or not array.size or row.name == "BOOL":
@@ -198,9 +275,17 @@ def edge_array(
     codes[beside] = np.clip(neighbour ^ 1, *limits_of(row))
     every = _edges(row, rank, limit, special=special)
     larger = np.setdiff1d(every, _edges(row, lower, limit))
+    count = -(-codes.size // _CLUSTER)
+    start = int(generator.integers(codes.size - count + 1))
+    ends = edge_codes(row, rank if everywhere else lower, special=False)
+    inside = (ends[0], ends[-1]) if limit is None else code_limits(row, limit)
+    sized = generator.permutation(codes.size)
     if len(larger):
-        count = -(-codes.size // _CLUSTER)
-        start = int(generator.integers(codes.size - count + 1))
+        sized = sized[(sized < start) | (sized >= start + count)]
+    sized = sized[: round((_SIZED if everywhere else _SIZED_IF_MIXED) * codes.size)]
+    sizes = of_every_size(row, len(sized), turn, inside, generator)
+    codes[sized[: len(sizes)]] = sizes
+    if len(larger):
         # Each infinity and NaN, if there is room; and as many of them as of huge numbers.
         chosen = generator.choice(larger, count)
         extreme = np.intersect1d(larger, special_codes(row))

@@ -20,7 +20,7 @@ import numpy as np
 from tosa_convert.errors import Findings, fail, suggest
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, Slot
-from tosa_convert.graph.dtypes import DTYPES, DType
+from tosa_convert.graph.dtypes import DTYPES, FLOATS, DType
 from tosa_convert.graph.model import (
     INT32_MAX,
     Block,
@@ -44,6 +44,10 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
 _SCALE_CODES: Final = (124, 130)
 #: Most elements of a random array. They are drawn in 8 bytes each.
 _MOST_ELEMENTS: Final = INT32_MAX
+#: The share of the elements of random inputs that are evenly spread over exponents.
+_SIZED: Final = 0.125
+#: The numbers of the types of floating point in which programs compute.
+_FLOATS: Final = {row.name: row.numbers for row in FLOATS if row.numbers is not None}
 
 
 def random_inputs(
@@ -62,7 +66,29 @@ def random_inputs(
     limits: dict[str, tuple[float, float]] = limits_of_inputs(graph.main) | requested_ranges(
         slots, ranges
     )
-    return {slot.key: random_array(slot, seed, limits.get(slot.key)) for slot in slots}
+    return {slot.key: _of_more_sizes(slot, seed, limits.get(slot.key)) for slot in slots}
+
+
+def _of_more_sizes(slot: Slot, seed: int, limit: tuple[float, float] | None) -> Array:
+    """Draw one array of which some elements are evenly spread over exponents, or numbers of bits.
+
+    Of floating point, only as small as that two of them have a normal product.
+    """
+    array = random_array(slot, seed, limit)
+    row = slot.dtype
+    if not array.size or not (row.name in _FLOATS or (row.kind == "integer" and row.bits > 8)):
+        return array
+    low, high = limit if limit is not None else RANGES.get(row.name, (-1.0, 1.0))
+    least = 1.0 if row.kind == "integer" else math.sqrt(_FLOATS[row.name].least)
+    generator = np.random.default_rng([seed, zlib.crc32(slot.key.encode()), 3])
+    chosen = np.flatnonzero(generator.random(array.size) < _SIZED)
+    sign = np.where(generator.integers(0, 2, chosen.size) == 1, 1.0, -1.0)
+    first = np.maximum(np.where(sign > 0, low, -high), least)
+    most = np.where(sign > 0, high, -low)
+    chosen, sign, first, most = (own[most > first] for own in (chosen, sign, first, most))
+    sizes = sign * first * (most / first) ** generator.random(chosen.size)
+    array.reshape(-1)[chosen] = np.trunc(sizes) if row.kind == "integer" else sizes
+    return array
 
 
 def requested_ranges(slots: list[Slot], ranges: Ranges) -> dict[str, tuple[float, float]]:

@@ -27,6 +27,8 @@ from tosa_convert.golden.accuracy.verdict import checks_for
 from tosa_convert.golden.arrays.by_name import Array, scratch_folder, subfolder
 from tosa_convert.golden.arrays.npz import slots
 from tosa_convert.golden.checking.check import reference_outputs, seeded_inputs
+from tosa_convert.golden.edges.coverage import CoverageWatch
+from tosa_convert.golden.edges.trace import run_forward
 from tosa_convert.golden.running.intermediates import BATCH_BYTES, select, tensors_in_runs
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
@@ -363,7 +365,9 @@ def power_of_runs(
     if inner := len(tensors_in_runs(graph)):
         notes.append(f"{counted(inner, 'tensor')} in regions of control flow were left out")
     found: dict[str, list[TensorPower]] = {}
+    watch = CoverageWatch()
     for label, inputs in sets:
+        run_forward(graph, inputs, watch)
         with scratch_folder() as folder:
             bench = _Bench(graph, inputs, label, tolerances, options, folder)
             notes += [note for note in bench.notes if note not in notes]
@@ -371,6 +375,8 @@ def power_of_runs(
                 found.setdefault(name, []).append(bench.tensor(name))
                 if progress is not None:
                     progress(position + 1, len(chosen))
+    for row in watch.coverage().operators:
+        notes += [f"{row.operator}{own}" for own in row.exponents if own.missed()]
     return Power(tuple(map(_joined, found.values())), tuple(notes))
 
 

@@ -67,7 +67,7 @@ def _truncated_quotient(n: Node, x: Array, y: Array) -> Array:
     s, (x, y) = n.scope, n.arrays(x, y, dtype=FLOAT32)
     made = divided_once(s, x, y)
     made = s.select(functions.is_finite(s, made), made, arithmetic.divided(s, x, y))
-    return n.convert(arithmetic.truncated(s, made), n.dtype)
+    return arithmetic.truncated(s, n.convert(made, n.dtype))
 
 
 def _extremum(s: Scope, x: Array, y: Array, *, name: str) -> Array:
@@ -169,6 +169,13 @@ def _with_sign(s: Scope, x: Array, y: Array) -> Array:
     return s.select(functions.has_minus(s, y), s.elementwise("negate", size), size)
 
 
+def _hypotenuse(s: Scope, x: Array, y: Array) -> Array:
+    """Return the root of the sum of squares, which is infinite beside infinity, even of NaN."""
+    sizes = [s.elementwise("abs", s.select(s.is_nan(one), 0, one)) for one in (x, y)]
+    is_infinite = s.equal(s.elementwise("maximum", *sizes), math.inf)
+    return s.select(is_infinite, math.inf, complex_numbers.magnitude(s, (x, y)))
+
+
 def _operator(name: str) -> Unary:
     return lambda s, x: s.elementwise(name, x)
 
@@ -216,9 +223,9 @@ def clamp(n: Node, a: Array, low: Any = None, high: Any = None) -> Array:
 
 def _held_bound(bound: Any, kind: np.dtype[Any], word: str) -> Any:
     """Return what a bound is in an integer type that cannot hold it: releases of torch differ."""
-    if not isinstance(bound, int) or is_float(kind):
+    if isinstance(bound, Array) or is_float(kind):
         return bound
-    limits = np.iinfo(kind)
+    bound, limits = int(bound), np.iinfo(kind)
     if limits.min <= bound <= limits.max:
         return bound
     end = limits.min if word == "min" else limits.max
@@ -305,7 +312,7 @@ RULES: Final[dict[str, Rule]] = {
     "signbit": _has_minus,
     "copysign": partial(_in_fp32, function=_with_sign),
     "atan2": partial(_in_fp32, function=functions.atan2),
-    "hypot": partial(_in_fp32, function=lambda s, x, y: complex_numbers.magnitude(s, (x, y))),
+    "hypot": partial(_in_fp32, function=_hypotenuse),
     "angle": partial(
         _in_fp32,
         function=lambda s, x: s.select(s.greater(0, x), math.pi, s.select(s.is_nan(x), x, 0)),

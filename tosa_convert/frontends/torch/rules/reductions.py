@@ -99,6 +99,9 @@ def _running_extreme(n: Node, a: Array, dim: int, *, word: str) -> list[Array]:
     def best(now: Sequence[Array], before: Sequence[Array]) -> Sequence[Array]:
         pair = [ordered(s, one) for one in (before[0], now[0])]
         is_better = s.greater(*(pair if word == "max" else pair[::-1]))
+        if is_float(a.dtype):  # After NaN there is nothing else.
+            is_number = s.equal(now[0], now[0])
+            is_better = s.either(is_better, s.both(s.is_nan(before[0]), is_number))
         return [s.select(is_better, old, new) for old, new in zip(before, now, strict=True)]
 
     values, places = reductions.all_cumulative(s, [a, index], axis, best, (fill, 0))
@@ -140,13 +143,28 @@ def _number_k(n: Node, a: Array, k: int, dim: int = -1, keepdim: bool = False) -
 
 def _median(n: Node, a: Array, dim: int, keepdim: bool = False) -> list[Array]:
     """Return the element in the middle, the smaller of two."""
-    return _number_k(n, a, (a.shape[dim] + 1) // 2 if a.rank else 1, dim)
+    if a.rank == 0:
+        return _number_k(n, a, 1, dim)
+    axis, is_nan = dim % a.rank, is_float(a.dtype)
+    value, place = _number_k(n, a, (a.shape[axis] + 1) // 2, axis)
+    if is_nan:  # NaN is the median of all that have one, and the first NaN is its place.
+        s, nans = n.scope, n.scope.cast(n.scope.is_nan(a), FLOAT32)
+        first = reductions.position(s, nans, (axis,), INT64, "max")
+        has_one = s.greater(reductions.extreme(s, nans, (axis,), "max"), 0)
+        shaped = [layout.reshape(s, one, n.shape) for one in (has_one, first)]
+        value = s.select(shaped[0], np.nan, value)
+        place = s.select(shaped[0], shaped[1], place)
+    return [value, place]
 
 
 def _median_of_all(n: Node, a: Array) -> Array:
     flat = layout.reshape(n.scope, a, (a.size,))
     values, _ = _first_sorted(n, flat, 0, (a.size + 1) // 2, False)
-    return layout.row(n.scope, values, values.size - 1)
+    s, made = n.scope, layout.row(n.scope, values, values.size - 1)
+    if not is_float(a.dtype):
+        return made
+    nans = reductions.extreme(s, s.cast(s.is_nan(flat), FLOAT32), (0,), "max")
+    return s.select(s.greater(nans, 0), np.nan, made)
 
 
 def _variance_and_mean(

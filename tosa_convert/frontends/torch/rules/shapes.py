@@ -149,6 +149,25 @@ def _diagonal(n: Node, a: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) 
     return layout.part(s, flat, flat.rank - 1, start, stop, columns + 1)
 
 
+def _diagonal_scatter(
+    n: Node, a: Array, source: Array, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Array:
+    """Select the elements of a diagonal, which are spread along its rows or columns."""
+    s, first, second = n.scope, dim1 % a.rank, dim2 % a.rank
+    axis, other = (first, second) if offset >= 0 else (second, first)
+    axes = [*(k for k in range(a.rank) if k not in (first, second)), axis, other]
+    order = [axes.index(k) for k in range(a.rank)]
+    line = n.convert(source, a.dtype)
+    missing = a.shape[axis] - line.shape[-1]
+    line = layout.pad(s, line, [0] * line.rank, [0] * (line.rank - 1) + [missing], 0)
+    spread = permute(n, layout.reshape(s, line, (*line.shape, 1)), order)
+    is_there = np.eye(a.shape[first], a.shape[second], offset, dtype=np.bool_)
+    sizes = [a.shape[k] if k in (first, second) else 1 for k in range(a.rank)]
+    mask = constant((is_there if first < second else is_there.T).reshape(sizes))
+    held = [s.viewed(one, carrier(a.dtype)) for one in (spread, a)]
+    return s.viewed(s.select(mask, *held), a.dtype)
+
+
 # -- constants -----------------------------------------------------------------------------------
 
 
@@ -190,11 +209,12 @@ RULES: Final[dict[str, Rule]] = {
     "stack": _stack,
     "block_diag": _block_diagonal,
     "repeat": lambda n, a, repeats: layout.tile(n.scope, a, repeats),
-    "flip": lambda n, a, dims: layout.reverse(n.scope, a, [axis % a.rank for axis in dims]),
+    "flip": lambda n, a, dims: layout.reverse(n.scope, a, [k % a.rank for k in dims if a.rank]),
     "constant_pad_nd": constant_pad,
     "slice_scatter": _slice_scatter,
     "select_scatter": _select_scatter,
     "diagonal": _diagonal,
+    "diagonal_scatter": _diagonal_scatter,
     "copy": lambda n, a, b, *_: expand(n, n.convert(b, n.dtype)),
     **dict.fromkeys(("full", "full_like", "fill"), lambda n, _, number, **__: _filled(n, number)),
     "scalar_tensor": lambda n, number, **_: _filled(n, number),
