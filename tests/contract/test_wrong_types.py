@@ -49,7 +49,7 @@ def right(name: str, folder: Path, graph: tc.Graph) -> Any:
     """Return a value that fits a parameter of this name."""
     arrays = golden.input_arrays(graph, None, random=1)
     return {
-        **dict.fromkeys(("graph", "left", "right", "program"), graph),
+        **dict.fromkeys(("graph", "left", "right", "program", "model"), graph),
         **dict.fromkeys(("inputs", "expected", "actual", "against"), arrays),
         **dict.fromkeys(("folder", "work"), folder / "new"),
         "outputs": graph.main.outputs,

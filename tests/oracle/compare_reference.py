@@ -479,7 +479,7 @@ def all_cases(suite: Path, programs: int, edges: int) -> list[Case]:
     cases = [(PARTS[0], str(seed), "") for seed in range(programs)]
     official = [c for c in official_suite.cases(suite) if c.operator not in _NO_EDGES]
     step = max(1, math.ceil(len(official) / edges)) if edges else 1
-    files = [str(case.tosa) for case in official[:: step if edges else len(official)]]
+    files = [str(case.tosa) for case in official[::step]]
     return cases + [(PARTS[1], file, name) for file in files for name in VARIANTS if edges]
 
 

@@ -338,12 +338,13 @@ def _named(given: Any, names: Iterable[str], role: str) -> dict[str, Array]:
     if isinstance(given, Mapping):
         return {name: _array(value, f'{role} "{name}"') for name, value in given.items()}
     keys = list(names)
-    values = list(given) if isinstance(given, (list, tuple)) else [given]
-    if len(values) != len(keys):
-        message = f"found {counted(len(values), 'array')}, expected {len(keys)}: {', '.join(keys)}"
+    values = given if isinstance(given, (list, tuple)) else [given]
+    arrays = [_array(value, f"{role} #{index}") for index, value in enumerate(values)]
+    if len(arrays) != len(keys):
+        message = f"found {counted(len(arrays), 'array')}, expected {len(keys)}: {', '.join(keys)}"
         hint = "give them in this order, or by name"
         raise fail("input-mismatch", f"the {role}s", message, hint)
-    return {key: _array(value, f'{role} "{key}"') for key, value in zip(keys, values, strict=True)}
+    return dict(zip(keys, arrays, strict=True))
 
 
 def _array(value: Any, where: str) -> Array:
