@@ -116,8 +116,7 @@ def _is_past(s: Scope, rest: Array, by: Array) -> Array:
 def _power(n: Node) -> Array:
     s, (x, y) = n.scope, n.pair()
     if is_float(x.dtype):
-        made = functions.power(s, x, y)
-        return made if x.is_constant or y.is_constant else _signed(s, x, y, made)
+        return functions.power(s, x, y)
     if x.dtype != INT32:
         raise NotLowered(f"TOSA does not have powers of {x.dtype}", "cast to int32 or float32")
     # Of 0, 1 and -1 a large exponent is as good as a small one that is even or odd.
@@ -133,16 +132,6 @@ def _power(n: Node) -> Array:
             square = s.mul(square, square)
     assert result is not None
     return result
-
-
-def _signed(s: Scope, x: Array, y: Array, power: Array) -> Array:
-    """Return powers of which those of -0.0 have its sign, if the exponent is odd."""
-    half = s.mul(y, 0.5)
-    is_whole = s.equal(s.elementwise("floor", y), y)
-    is_odd = s.both(is_whole, s.negation(s.equal(s.elementwise("floor", half), half)))
-    # The reciprocal tells the two zeros apart.
-    is_minus = s.both(s.equal(x, 0), s.greater(0, s.elementwise("reciprocal", x)))
-    return s.select(s.both(is_minus, is_odd), s.elementwise("negate", power), power)
 
 
 def _sum_of_many(n: Node) -> Array:
