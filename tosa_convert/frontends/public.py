@@ -120,7 +120,7 @@ def from_file(path: str | os.PathLike[str], **options: Unpack[FileKeywords]) -> 
             f"the input is not a model that a frontend reads, expected one of: {model_kinds()}"
         )
         raise fail("unrecognised-input", name, message)
-    return _of_model(model, options)
+    return _of_model(model, _options_of(options))
 
 
 @takes_keywords(TFLiteKeywords, **_DEFAULTS)
@@ -308,7 +308,8 @@ def from_torch(
     with temporary_folder("tosa-frontend-") as name:
         path = Path(name) / "module.pt2"
         saved = save_program(module, args, kwargs, path)
-        return _of_model(Recognised("torch", str(path), type(module).__name__), options, saved)
+        model = Recognised("torch", str(path), type(module).__name__)
+        return _of_model(model, _options_of(options, saved))
 
 
 def _options_of(
@@ -318,11 +319,8 @@ def _options_of(
     return FrontendOptions(read=ReadOptions.of(keywords), options=options or {}, **own)
 
 
-def _of_model(
-    model: Recognised, keywords: Mapping[str, Any], options: Mapping[str, str] | None = None
-) -> Graph:
-    """Convert a model, with the keywords of a public function and what only its frontend knows."""
-    with lowered(model, _options_of(keywords, options)) as found:
+def _of_model(model: Recognised, options: FrontendOptions) -> Graph:
+    with lowered(model, options) as found:
         return found.graph
 
 
@@ -332,13 +330,14 @@ def _of_frontend(
     keywords: Mapping[str, Any],
     options: Mapping[str, str] | None = None,
 ) -> Graph:
-    """Convert a model of one framework.
+    """Convert a model of one framework, with keywords and what only its frontend knows.
 
     Raises TosaConvertError("unrecognised-input") if it is not one, and what `from_file` raises.
     """
+    chosen = _options_of(keywords, options)
     model = recognize(os.fspath(path))
     if model is None or model.frontend != name:
         found = f"a model for {model.frontend}" if model else "something else"
         message = f"the input is {found}, expected {FRONTENDS[name].reads}"
         raise fail("unrecognised-input", os.fspath(path), message)
-    return _of_model(model, keywords, options)
+    return _of_model(model, chosen)
