@@ -14,6 +14,7 @@ OUTSIDE: Final = {
     "README.md": "project/overview.md",
     "CHANGELOG.md": "project/changelog.md",
     "CONTRIBUTING.md": "project/contributing.md",
+    "GOVERNANCE.md": "project/governance.md",
     "CODE_OF_CONDUCT.md": "project/conduct.md",
     "SECURITY.md": "project/security.md",
     "examples/README.md": "project/examples.md",
