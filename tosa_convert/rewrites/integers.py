@@ -50,7 +50,7 @@ _CHANNELS: Final = {
     "CONV2D": (0,),
     "CONV3D": (0,),
     "DEPTHWISE_CONV2D": (2, 3),
-    "MATMUL": (2,),
+    "MATMUL": (-1,),
 }
 #: The largest factor of a RESCALE, and the smallest, that 31 bits hold.
 FACTORS: Final = (2.0**-30, 2.0**20)
@@ -221,7 +221,8 @@ class SumPlans:
             return None
         if any(edit.number_of(one) != 0 for one in op.inputs[-2:]):
             return None
-        axes, shape = _CHANNELS[op.spec.name], self.shape_of(op.inputs[1])
+        shape = self.shape_of(op.inputs[1])
+        axes = [axis % len(shape) for axis in _CHANNELS[op.spec.name]]
         if any(size > 1 and axis not in axes for axis, size in enumerate(weights.scales.shape)):
             return None
         channels = prod(shape[axis] for axis in axes)
@@ -229,7 +230,7 @@ class SumPlans:
         scales = np.broadcast_to(weights.scales, sizes).reshape(-1) * float(x.scales.reshape(-1)[0])
         bound = prod(shape) // channels * 255.0 * 255.0
         if op.spec.name == "MATMUL":
-            bound = shape[1] * 255.0 * 255.0
+            bound = shape[-2] * 255.0 * 255.0
         bias: Array | None = None
         if op.spec.name != "MATMUL":
             given = self._constant(op.inputs[2])
@@ -272,7 +273,7 @@ class SumPlans:
         product = made_by(edit, before.inputs[0] if before else name, "MATMUL")
         if product is None or edit.tensors[product.inputs[0]].dtype is not INT8:
             return None
-        bound = self.shape_of(product.inputs[0])[2] * 255.0 * 255.0
+        bound = self.shape_of(product.inputs[0])[-1] * 255.0 * 255.0
         ones = np.ones((1,) * len(self.shape_of(name)))
         return Sums(lambda: name, ones, bound) if bound < MOST else None
 

@@ -53,6 +53,8 @@ def _with_one(where: str, block: Block, recorder: Recorder) -> Block:
     for index, op in enumerate(edit.visit()):
         if op.spec is not _MATMUL or edit.tensors[op.outputs[0]].dtype is _INT48:
             continue  # TOSA does not transpose INT48.
+        if len(edit.tensors[op.inputs[0]].shape or ()) != len(_EXCHANGED):
+            continue
         table = next((name for name in tables.of(op.inputs[1]) if uses[name]), None)
         if table is not None:
             uses.subtract(op.inputs[1:2])
@@ -153,7 +155,7 @@ _CHANNELS: Final = {
     operator("CONV3D"): (0,),
     operator("TRANSPOSE_CONV2D"): (0,),
     _DEPTHWISE: (2, 3),
-    _MATMUL: (2,),
+    _MATMUL: (-1,),
 }
 
 
@@ -200,7 +202,7 @@ def fold_scale(op: Operator, edit: BlockEditor) -> str | None:
     # The sum of many products has a larger error than any one of these roundings.
     with np.errstate(all="ignore"):
         if op.spec is _MUL:
-            axes = _CHANNELS[sums.spec]
+            axes = [axis % given.ndim for axis in _CHANNELS[sums.spec]]
             sizes = [size if axis in axes else 1 for axis, size in enumerate(given.shape)]
             if prod(sizes) != numbers.size:
                 return None  # The program is not valid.

@@ -45,7 +45,7 @@ SUMS_OF_PRODUCTS: Final = {
     "CONV2D": {"input": (0, 0)},
     "CONV3D": {"input": (0, 0)},
     "DEPTHWISE_CONV2D": {"input": (0, 0)},
-    "MATMUL": {"a": (1, 1), "b": (2, 2)},
+    "MATMUL": {"a": (-2, -2), "b": (-1, -1)},
     "TRANSPOSE_CONV2D": {"input": (0, 0)},
 }
 #: The exponent of the largest difference in FP32, of which products neither overflow nor lose bits

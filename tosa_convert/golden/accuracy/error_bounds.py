@@ -357,7 +357,8 @@ def terms_of_sum(block: Block, operator: Operator) -> int:
     (_, result), (factor, dimensions), _ = products.items()
     position = next(i for i, row in enumerate(operator.spec.operands) if row.name == factor)
     kept = "".join(result)
-    sizes = zip(dimensions, _shape(block, operator, position), strict=False)
+    # From the last one on: products of matrices have batches of any number.
+    sizes = zip(dimensions[::-1], _shape(block, operator, position)[::-1], strict=False)
     return math.prod(size for letter, size in sizes if letter not in kept)
 
 

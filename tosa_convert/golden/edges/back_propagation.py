@@ -193,21 +193,29 @@ def _greatest(
 
 
 def _matmul(call: Call, index: tuple[int, ...], positions: Sequence[int]) -> Iterator[Terms]:
-    batch, i, j = index
+    *batch, i, j = index
     is_turned = call.spec.name == "MATMUL_T"
     left, right = call.operands[:2]
     depth = left.shape[-1]
-    own = batch if len(right) > 1 else 0
+    own = _matrix(right, batch)
     points = [_point(call, name) for name in ("a_zp", "b_zp")]
     k = np.arange(depth)
-    columns = (own * right.shape[1] + j) * depth + k
+    columns = (own * right.shape[-2] + j) * depth + k
     if not is_turned:
-        columns = (own * depth + k) * right.shape[2] + j
-    rows = (batch * left.shape[1] + i) * depth + k
+        columns = (own * depth + k) * right.shape[-1] + j
+    rows = (_matrix(left, batch) * left.shape[-2] + i) * depth + k
     if 0 in positions:
         yield Terms(0, rows, right.reshape(-1)[columns].astype(np.float64) - points[1])
     if 1 in positions:
         yield Terms(1, columns, left.reshape(-1)[rows].astype(np.float64) - points[0])
+
+
+def _matrix(operand: Array, batch: Sequence[int]) -> int:
+    """Return which matrix of an operand a batch of the result is computed from."""
+    sizes = operand.shape[:-2]
+    places = batch[len(batch) - len(sizes) :]
+    own = [place if size > 1 else 0 for place, size in zip(places, sizes, strict=True)]
+    return int(np.ravel_multi_index(own, sizes)) if sizes else 0
 
 
 def _point(call: Call, name: str) -> int:
@@ -306,7 +314,7 @@ def _summed(call: Call, weights: Array) -> Array:
     if name == "DEPTHWISE_CONV2D":
         return np.asarray(weights.sum(axis=(0, 1)).reshape(-1))
     if name in ("MATMUL", "MATMUL_T"):
-        return np.asarray(weights.sum(axis=1 if name == "MATMUL" else 2))
+        return np.asarray(weights.sum(axis=-2 if name == "MATMUL" else -1))
     return np.asarray(weights.sum(axis=tuple(range(1, weights.ndim))))
 
 
@@ -324,8 +332,14 @@ def extreme_targets(
     best = np.unravel_index(int(sizes.argmax()), sizes.shape)
     last = int(generator.integers(shape[-1])) if 1 in positions else int(best[-1])
     place = (*(size // 2 for size in shape[:-1]), last)
-    if len(best) > 1 and 1 not in positions and sizes.shape[0] == shape[0]:
-        place = (int(best[0]), *place[1:])
+    if len(best) > 1 and 1 not in positions:
+        # Batches of matrices, but for those that are broadcast.
+        own = place[-len(best) - 1 : -2]
+        own = tuple(
+            int(at) if size > 1 else middle
+            for at, size, middle in zip(best, sizes.shape, own, strict=False)
+        )
+        place = (*place[: -len(best) - 1], *own, *place[-2:])
     terms = next(_TERMS[call.spec.name](call, place, [0]), None)
     if terms is None:
         return
