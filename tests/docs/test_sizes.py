@@ -13,22 +13,22 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 104960,
+    "tests": 105190,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6160,
     "tosa_convert/consumers": 1170,
-    "tosa_convert/eras": 2330,
+    "tosa_convert/eras": 2360,
     "tosa_convert/formats": 22400,
     "tosa_convert/frontends": 31240,
-    "tosa_convert/golden": 15330,
-    "tosa_convert/graph": 4560,
+    "tosa_convert/golden": 15350,
+    "tosa_convert/graph": 4590,
     "tosa_convert/io": 2290,
     "tosa_convert/process": 1030,
-    "tosa_convert/qualify": 11140,
+    "tosa_convert/qualify": 11150,
     "tosa_convert/reference": 3760,
-    "tosa_convert/rewrites": 4430,
-    "tosa_convert/rules": 5800,
+    "tosa_convert/rewrites": 4440,
+    "tosa_convert/rules": 5820,
     "tosa_convert/views": 5040,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.

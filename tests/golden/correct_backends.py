@@ -36,8 +36,8 @@ TERMS: Final[Mapping[str, tuple[tuple[str, ...], tuple[int, ...]]]] = {
     "CONV3D": (("weight",), (1, 2, 3, 4)),
     "DEPTHWISE_CONV2D": (("weight",), (0, 1)),
     "FFT2D": (("input_real", "input_imag"), (1, 2)),
-    "MATMUL": (("b",), (1,)),
-    "MATMUL_T": (("b",), (2,)),
+    "MATMUL": (("b",), (-2,)),
+    "MATMUL_T": (("b",), (-1,)),
     "MATMUL_T_BLOCK_SCALED": (("b_data",), (2,)),
     "RFFT2D": (("input_real",), (1, 2)),
     "TRANSPOSE_CONV2D": (("weight",), (1, 2, 3)),
@@ -405,6 +405,7 @@ def _masked(value: Value, mask: Any, zero: Any) -> Value:
 
 def _masks(shape: tuple[int, ...], axes: tuple[int, ...], tile: int) -> Iterator[Array]:
     """Masks that share out the indices along axes, `tile` at a time, in their order."""
+    axes = tuple(axis % len(shape) for axis in axes)
     sizes = [shape[axis] for axis in axes]
     places = list(itertools.product(*map(range, sizes)))
     step = max(tile, -(-len(places) // MOST_PARTS))

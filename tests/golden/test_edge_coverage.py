@@ -11,14 +11,14 @@ import pytest
 from tosa_convert import golden
 from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.edges.back_propagation import back_propagate
+from tosa_convert.golden.edges.back_propagation import _matmul, _summed, _weights, back_propagate
 from tosa_convert.golden.edges.coverage import EdgeCoverage
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.edges.operator_edges import Demand
 from tosa_convert.golden.edges.trace import operands_of
 from tosa_convert.golden.edges.values import codes_of, elements_of
 from tosa_convert.graph import Graph
-from tosa_convert.reference.evaluate import Machine, call_of
+from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of
 
 RANDOM = np.random.default_rng(7)
 
@@ -199,7 +199,20 @@ def test_coverage_of_a_program_that_tosa_leaves_open_is_refused() -> None:
 def products(kind: str) -> tuple[Graph, int]:
     """Return a product of INT8 of many terms, and the greatest sum that its accumulator may have."""
     b, draw = Builder(), np.random.default_rng(3)
-    x = b.input("x", "int8", (1, 6, 6, 64) if kind == "conv2d" else (1, 4, 576))
+    shapes = {
+        "conv2d": (1, 6, 6, 64),
+        "batches": (2, 1, 4, 576),
+        "weights of batches": (2, 1, 4, 576),
+    }
+    x = b.input("x", "int8", shapes.get(kind, (1, 4, 576)))
+    if kind in ("batches", "weights of batches"):
+        # Of 2 x 3 products, the second operand has one for each of 3.
+        weight = draw.integers(-127, 128, (3, 8, 576))
+        is_input = kind == "batches"
+        z = b.input("z", "int8", weight.shape) if is_input else b.const(weight, "int8")
+        b.output(b.matmul_t(x, z), name="y")
+        pair = np.maximum(weight * 127, weight * -128).sum(axis=-1).max()
+        return b.graph(), 576 * 128 * 128 if is_input else int(pair)
     if kind == "matmul":
         b.output(b.matmul(x, b.input("z", "int8", (1, 576, 8))), name="y")
         return b.graph(), 576 * 128 * 128
@@ -214,7 +227,37 @@ def products(kind: str) -> tuple[Graph, int]:
     return b.graph(), int(pair.sum(axis=1).max())
 
 
-@pytest.mark.parametrize("kind", ["conv2d", "matmul", "weights"])
+@pytest.mark.parametrize("name", ["matmul", "matmul_t"])
+@pytest.mark.parametrize(
+    "shapes",
+    [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (3, 4, 5)), ((3, 4), (2, 4, 5))],
+)
+def test_products_of_any_batches_have_the_terms_of_their_sums(
+    name: str, shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    b, draw = Builder(), np.random.default_rng(5)
+    left, right = (draw.integers(-9, 9, shape, np.int8) for shape in shapes)
+    if name == "matmul_t":
+        right = np.ascontiguousarray(right.swapaxes(-1, -2))
+    operands = b.input("x", "int8", left.shape), b.input("z", "int8", right.shape)
+    b.output(getattr(b, name)(*operands, 3, -2))
+    block = b.graph().main
+    operator = block.operators[-1]
+    points = [np.full(1, point, np.int8) for point in (3, -2)]
+    call = call_of(block, operator, [left, right, *points], "own")
+    result = OPERATIONS[operator.spec.name](call)
+    columns = _summed(call, _weights(call))
+    for index in np.ndindex(result.shape):
+        first, second = _matmul(call, index, [0, 1])
+        one, other = left.flat[first.ids] - 3.0, right.flat[second.ids] + 2.0
+        assert first.weights.tolist() == other.tolist()
+        assert second.weights.tolist() == one.tolist()
+        assert one @ other == result[index]
+        own = (*index[len(index) - right.ndim : -2], index[-1])
+        assert columns[own] == other.sum()
+
+
+@pytest.mark.parametrize("kind", ["conv2d", "matmul", "weights", "batches", "weights of batches"])
 def test_sums_of_integers_reach_the_limits_of_their_accumulators(kind: str) -> None:
     graph, most = products(kind)
     sets = [find_edge_inputs(graph, seed, {}) for seed in (0, 1000, 2000, 3000)]

@@ -33,6 +33,7 @@ from tosa_convert.builder import Builder as MakeProgram
 from tosa_convert.builder import Value
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL, NO_TOLERANCES, Tolerances
+from tosa_convert.golden.accuracy.error_bounds import terms_of_sum
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import Slot, save_npz
 from tosa_convert.golden.backends.runners import Record
@@ -175,6 +176,30 @@ def masked(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["MATMUL"])
 def test_a_fault_that_no_output_shows_is_named(kind: str) -> None:
     masked(kind)
+
+
+@pytest.mark.parametrize("name", ["matmul", "matmul_t"])
+@pytest.mark.parametrize("shapes", [((4, 8), (8, 5)), ((2, 1, 4, 8), (3, 8, 5))])
+def test_a_product_of_any_batches_is_judged_and_its_fault_is_named(
+    name: str, shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    b, draw = MakeProgram(), np.random.default_rng(4)
+    x = draw.uniform(0.5, 1, shapes[0]).astype(np.float32)
+    weight = draw.uniform(0.5, 1, shapes[1]).astype(np.float32)
+    turned = weight.swapaxes(-1, -2) if name == "matmul_t" else weight
+    y = getattr(b, name)(b.abs(b.input("x", "fp32", x.shape)), b.const(turned))
+    b.output(b.mul(y, y))
+    graph = b.graph()
+    operators = graph.main.operators
+    (place,) = [n for n, op in enumerate(operators) if op.spec.family == "matmul"]
+    operators[place] = replace(operators[place], location=TARGET)
+    assert terms_of_sum(graph.main, operators[place]) == x.shape[-1]
+    assert check(graph, CorrectBackend(), {"x": x}).ok
+    # Twice what the rule allows a sum of eight products.
+    for change in (moved(1 + 2 * 6 * 8 * 2.0**-23), one_element):
+        backend = Faulty(change=change)
+        assert not check(graph, replace(backend), {"x": x}).ok
+        assert named(bisect(graph, backend, {"x": x})) == ("by-itself", [TARGET])
 
 
 @pytest.mark.long

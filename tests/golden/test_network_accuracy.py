@@ -469,7 +469,17 @@ def test_check_ends_with_5_after_a_weak_verdict(
     assert main.run(main.verb("check"), [*words, "--strict"]) == 1
 
 
-@pytest.mark.parametrize("kind", ["CONV2D", "DEPTHWISE_CONV2D", "MATMUL a", "MATMUL b"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "CONV2D",
+        "DEPTHWISE_CONV2D",
+        "MATMUL a",
+        "MATMUL b",
+        "MATMUL a of batches",
+        "MATMUL b of batches",
+    ],
+)
 @pytest.mark.parametrize("size", [1e-30, 1.0, 1e12])
 def test_runs_that_share_a_factor_take_the_product_of_their_differences(
     kind: str, size: float
@@ -477,9 +487,11 @@ def test_runs_that_share_a_factor_take_the_product_of_their_differences(
     """Compare with each run by itself: a joint run differs by a small part of its difference."""
     b, draw = builder.Builder("main"), np.random.default_rng(0)
     if kind.startswith("MATMUL"):
-        inputs = (b.input("x", "FP32", (2, 5, 7)), b.input("w", "FP32", (2, 7, 3)))
-        result = b.matmul(*inputs, dtype="FP32")
         shapes: list[tuple[int, ...]] = [(2, 5, 7), (2, 7, 3)]
+        if kind.endswith("batches"):
+            shapes = [(2, 1, 5, 7), (3, 7, 3)]
+        inputs = (b.input("x", "FP32", shapes[0]), b.input("w", "FP32", shapes[1]))
+        result = b.matmul(*inputs, dtype="FP32")
     else:
         function, shape = {
             "CONV2D": (b.conv2d, (6, 3, 3, 4)),
@@ -497,7 +509,7 @@ def test_runs_that_share_a_factor_take_the_product_of_their_differences(
         draw.normal(size=shape) * size ** (2 - (len(shape) > 1)) for shape in shapes
     ]
     exact += [np.zeros(1)] * (len(operator.inputs) - len(exact))
-    place = 1 if kind == "MATMUL b" else 0
+    place = 1 if kind.startswith("MATMUL b") else 0
     runs = [exact]
     for _ in range(3):
         own = list(exact)

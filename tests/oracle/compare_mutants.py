@@ -28,7 +28,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from oracle import official_suite
-from oracle.outside_tools import Refused, TosaOpt
+from oracle.outside_tools import TOOLS_VERSION, Refused, TosaOpt
 
 import tosa_convert as tc
 from tosa_convert import golden
@@ -202,7 +202,8 @@ class Judges:
 
     def judge(self, graph: Graph) -> Judgement:
         """Return what each of them says."""
-        ours = tuple(dict.fromkeys(finding.rule or finding.code for finding in tc.validate(graph)))
+        found = tc.validate(graph, spec_version=TOOLS_VERSION)
+        ours = tuple(dict.fromkeys(finding.rule or finding.code for finding in found))
         tc.save(graph, self.module, validate=False)
         mlir = self._refusal(())
         strict = "" if mlir else self._refusal(_STRICT)

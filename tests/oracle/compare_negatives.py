@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from oracle import official_negatives, official_suite
 from oracle.official_negatives import Negative
+from oracle.outside_tools import TOOLS_VERSION
 from rules.error_if_rules import NEVER_MADE, RULES
 
 import tosa_convert as tc
@@ -34,7 +35,7 @@ def answers(file: Path) -> list[str]:
     Ranks above 6 exceed a limit of level 8K, which official tests are made for.
     """
     try:
-        findings = tc.validate(tc.load(file), level="8k")
+        findings = tc.validate(tc.load(file), level="8k", spec_version=TOOLS_VERSION)
     except tc.TosaConvertError as error:
         findings = list(error.findings)
     return [finding.rule or f"code:{finding.code}" for finding in findings]

@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from oracle.comparison_main import BATCH, HERE, PACKAGE, digest_of
 from oracle.mlir_child import Mlir, Read
 from oracle.module_mutants import bytecode_mutant, programs, text_mutant
-from oracle.outside_tools import Refused, TosaOpt
+from oracle.outside_tools import TOOLS_VERSION, Refused, TosaOpt
 from oracle.refusal_kinds import explanation
 
 import tosa_convert as tc
@@ -89,7 +89,7 @@ def ours(data: bytes) -> Ours:
     """Return what we say of a module."""
     try:
         graph = tc.load(data)
-        found = tc.validate(graph)
+        found = tc.validate(graph, spec_version=TOOLS_VERSION)
     except tc.TosaConvertError as error:
         first = error.findings[0]
         return Ours(first.code, first.message)

@@ -19,6 +19,8 @@ Json = Any
 
 #: Seconds after which an outside program counts as hanging.
 PATIENCE = 120
+#: The version of TOSA that the newest tools have, as `validate` takes it.
+TOOLS_VERSION: Final = "1.1-2026-08"
 #: Separates modules in one text.
 _BETWEEN: Final = "\n// ----- the next of several modules -----\n"
 

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tosa_convert import reference
 from tosa_convert.builder import Builder, dtype_of
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import OPERATORS, Graph
@@ -126,6 +127,33 @@ def test_sums_of_large_integer_products_are_exact() -> None:
     right = np.full((1, count, 1), -128, np.int8)
     found = computed(lambda b, x, y: b.matmul(x, y), left, right)
     assert found.tolist() == [[[127 * -128 * count]]]
+
+
+@pytest.mark.parametrize("element", [np.float32, np.int8, np.int16])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((3, 4), (4, 5)),
+        ((3, 4), (2, 4, 5)),
+        ((2, 3, 4), (1, 4, 5)),
+        ((2, 1, 3, 4), (5, 4, 5)),
+        ((1, 2, 1, 2, 40, 3), (2, 3, 1, 3, 70)),
+    ],
+)
+def test_batches_of_any_rank_are_broadcast(
+    element: Any, one: tuple[int, ...], other: tuple[int, ...]
+) -> None:
+    draw = np.random.default_rng(1)
+    left, right = (draw.integers(-128, 128, shape).astype(element) for shape in (one, other))
+    expected = np.matmul(left.astype(np.int64), right.astype(np.int64))
+    turned = np.ascontiguousarray(right.swapaxes(-1, -2))
+    for precision in ("own", "wide"):
+        found = computed(lambda b, x, y: b.matmul(x, y), left, right, precision=precision)
+        np.testing.assert_array_equal(found, expected)
+        found = computed(lambda b, x, y: b.matmul_t(x, y), left, turned, precision=precision)
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(reference.matmul(left, right), expected)
+    np.testing.assert_array_equal(reference.matmul_t(left, turned), expected)
 
 
 def test_odd_sums_beyond_the_whole_numbers_of_fp32_are_exact() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rewrites.programs import kinds, program, rewritten, run
 
+import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph, Tensor
 from tosa_convert.graph.constant import constant_of
@@ -112,6 +113,23 @@ def test_one_number_for_all_channels_passes_what_splits_them(bias: bool) -> None
     x = numbers((1, 8, 3), 9)
     found, expected = run(made, x=x)["y"], run(graph, x=x)["y"]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("left", "right"), [((8, 3), (3, 6)), ((2, 1, 8, 3), (4, 3, 6))])
+def test_the_scales_of_columns_pass_into_products_of_any_batches(
+    left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    def build(b: Builder) -> Value:
+        y = b.matmul(b.input("x", "fp32", left), numbers(right, 0))
+        ones = (1,) * (len(y.shape or ()) - 1)
+        return b.mul(b.add(y, numbers((*ones, 6), 1)), numbers((*ones, 6), 2))
+
+    graph = program(build)
+    made, _ = rewritten(graph)
+    assert kinds(made) == ["MATMUL", "ADD"]
+    given = {"x": numbers(left, 9)}
+    found, expected = (tc.run(one, given, engine="numpy").outputs["y"] for one in (made, graph))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_large_weights_are_not_scaled_by_one_number_behind_what_splits_channels() -> None:

@@ -126,6 +126,11 @@ def product(b: Builder, x: Value) -> Value:
     return b.add(b.matmul(rows, weight(b, (1, 6, 7), 2)), np.ones((1, 1, 7), np.float32))
 
 
+def product_of_batches(b: Builder, x: Value) -> Value:
+    """Return products of all matrices of four dimensions and a single one."""
+    return b.add(b.matmul(x, weight(b, (6, 7), 1)), np.ones((1, 1, 1, 7), np.float32))
+
+
 def pool(b: Builder, x: Value) -> Value:
     return b.avg_pool2d(x, kernel=[3, 3], stride=[1, 1], pad=[0, 0, 0, 0])
 
@@ -150,6 +155,7 @@ def squares(b: Builder, x: Value) -> Value:
         (depthwise, "DEPTHWISE_CONV2D"),
         (by_groups, "REDUCE_SUM"),
         (product, "MATMUL"),
+        (product_of_batches, "MATMUL"),
         (pool, "DEPTHWISE_CONV2D"),
         (mean, "REDUCE_SUM"),
         (residual, "ADD"),

@@ -49,6 +49,16 @@ def test_a_file_of_a_small_decoder_is_half_as_large() -> None:
     assert weight.nbytes < len(tc.dumps(made, "tosa")) < 1.2 * weight.nbytes
 
 
+def test_the_transpose_of_two_dimensions_stays() -> None:
+    def build(b: Builder) -> Value:
+        tied = b.const(table(128, 32).reshape(1, 128, 32), name="tied")
+        rows = b.gather(tied, b.input("ids", "int32", (1, 4)))
+        turned = b.const(table(128, 32).T.reshape(1, 32, 128))
+        return b.matmul(b.reshape(rows, (4, 32)), turned)
+
+    assert not rewritten(program(build), NAME)[1].count(NAME)
+
+
 def test_a_large_table_is_stored_once_too() -> None:
     weight = table(2, MOST_BYTES)
     graph = decoder(weight, 4)

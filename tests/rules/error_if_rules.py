@@ -102,7 +102,7 @@ WrongInputList                    code:malformed-operator code:undefined-name ro
 WrongInputShapeType               code:malformed-operator
 WrongOutputList                   code:malformed-operator code:undefined-name
 WrongOutputShapeType              code:malformed-operator
-WrongRank                         *-rank
+WrongRank                         *-rank code:version-too-low
 """
 
 #: Condition -> the patterns of the rules that may answer it.

@@ -31,10 +31,14 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 }
 
 BROKEN: Final[list[tuple[str, str, dict[str, Any]]]] = [
-    ("MATMUL", "a-rank", {"a": "INT8[3,4]"}),
-    ("MATMUL", "b-rank", {"b": "INT8[4,5]"}),
+    ("MATMUL", "a-rank", {"a": "INT8[4]"}),
+    ("MATMUL", "b-rank", {"b": "INT8[4]"}),
     ("MATMUL", "batch", {"b": "INT8[3,4,5]"}),
-    ("MATMUL", "batch", {"b": "INT8[1,4,5]"}),
+    ("MATMUL", "batch", {"b": "INT8[4,3,4,5]"}),
+    ("MATMUL", "channels", {"a": "INT8[4,3]", "b": "INT8[4,5]", "output": "INT32[4,5]"}),
+    ("MATMUL", "output-rank", {"b": "INT8[4,2,4,5]"}),
+    ("MATMUL", "output-shape", {"b": "INT8[4,2,4,5]", "output": "INT32[2,2,3,5]"}),
+    ("MATMUL", "output-batch", {"a": "INT8[1,3,4]", "output": "INT32[1,3,5]"}),
     ("MATMUL", "channels", {"b": "INT8[2,3,5]"}),
     ("MATMUL", "a-zp-shape", {"a_zp": "INT8[2]"}),
     ("MATMUL", "a-zp-not-zero", {"a_zp": "INT16[1]=1"}),
@@ -43,9 +47,10 @@ BROKEN: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("MATMUL", "output-batch", {"output": "INT32[1,3,5]"}),
     ("MATMUL", "output-height", {"output": "INT32[2,5,5]"}),
     ("MATMUL", "output-width", {"output": "INT32[2,3,3]"}),
-    ("MATMUL_T", "a-rank", {"a": "INT8[1,2,3,4]"}),
+    ("MATMUL_T", "a-rank", {"a": "INT8[4]"}),
     ("MATMUL_T", "batch", {"b": "INT8[3,5,4]"}),
-    ("MATMUL_T", "batch", {"a": "INT8[1,3,4]", "output": "INT32[1,3,5]"}),
+    ("MATMUL_T", "output-rank", {"a": "INT8[1,2,3,4]"}),
+    ("MATMUL_T", "output-batch", {"a": "INT8[1,3,4]", "output": "INT32[1,3,5]"}),
     ("MATMUL_T", "channels", {"b": "INT8[2,4,5]"}),
     ("MATMUL_T", "b-zp-shape", {"b_zp": "INT8[]"}),
     ("MATMUL_T", "a-zp-not-zero", {"a_zp": "INT16[1]=1"}),
@@ -58,6 +63,16 @@ BROKEN: Final[list[tuple[str, str, dict[str, Any]]]] = [
         "MATMUL_T_BLOCK_SCALED",
         "batch",
         {"b_data": "FP4E2M1[3,5,64]", "b_scale": "FP8UE8M0[3,5,2]"},
+    ),
+    (
+        "MATMUL_T_BLOCK_SCALED",
+        "batch",
+        {"a_data": "FP4E2M1[1,3,64]", "a_scale": "FP8UE8M0[1,3,2]"},
+    ),
+    (
+        "MATMUL_T_BLOCK_SCALED",
+        "a-data-rank",
+        {"a_data": "FP4E2M1[3,64]", "a_scale": "FP8UE8M0[1,3,2]"},
     ),
     (
         "MATMUL_T_BLOCK_SCALED",
@@ -89,16 +104,24 @@ def test_what_is_unknown_violates_nothing(name: str) -> None:
         assert broken_rules(name, example) == set(), example
 
 
+#: Batches of both operands and of the result.
+BATCHES: Final = [
+    ("", "", ""),
+    ("", "2,", "2,"),
+    ("2,", "1,", "2,"),
+    ("1,", "2,", "2,"),
+    ("6,1,2,", "3,1,", "6,3,2,"),
+    ("?,", "2,", "2,"),
+    ("?,", "1,", "?,"),
+]
+
+
 @pytest.mark.parametrize("name", ["MATMUL", "MATMUL_T"])
-@pytest.mark.parametrize(
-    "shapes", [{"a": "INT8[3,4]"}, {"b": "INT8[2,2,4,5]"}, {"a": "INT8[1,3,4]"}]
-)
-def test_batches_of_the_newest_draft_are_refused_by_name(name: str, shapes: dict[str, str]) -> None:
-    (violation, *_) = judge_shapes(view(name, EXAMPLES[name] | shapes)).violations
-    assert "since August 2026" in violation.hint
-    assert "RESHAPE" in violation.hint
-
-
-def test_batches_that_no_draft_has_get_no_such_hint() -> None:
-    (violation,) = judge_shapes(view("MATMUL", MATMUL | {"b": "INT8[3,4,5]"})).violations
-    assert (violation.rule, violation.hint) == ("batch", "")
+@pytest.mark.parametrize(("a", "b", "result"), BATCHES)
+def test_batches_of_any_rank_are_broadcast(name: str, a: str, b: str, result: str) -> None:
+    matrix = "5,4" if name == "MATMUL_T" else "4,5"
+    shapes = {"a": f"INT8[{a}3,4]", "b": f"INT8[{b}{matrix}]", "output": f"INT32[{result}3,5]"}
+    verdict = judge_shapes(view(name, EXAMPLES[name] | shapes))
+    assert verdict.violations == ()
+    sizes = [-1 if size == "?" else int(size) for size in f"{result}3,5".split(",")]
+    assert verdict.results == (tuple(sizes),)

@@ -68,6 +68,9 @@ def test_dimensions_are_those_of_the_result_and_of_two_operands() -> None:
         ),
         # 3 products of 4x5 and 5x6
         ("MATMUL", "a b", {"a": (3, 4, 5), "b": (3, 5, 6), "y": (3, 4, 6)}, 3 * 4 * 5 * 6),
+        # 2x3 products of 4x5 and 5x6, of which the first operands are broadcast, and a single one
+        ("MATMUL", "a b", {"a": (2, 1, 4, 5), "b": (3, 5, 6), "y": (2, 3, 4, 6)}, 6 * 4 * 5 * 6),
+        ("MATMUL_T", "a b", {"a": (4, 5), "b": (6, 5), "y": (4, 6)}, 4 * 5 * 6),
         # 3 products of 4x5 and the transposed 6x5, which all share
         ("MATMUL_T", "a b", {"a": (3, 4, 5), "b": (1, 6, 5), "y": (3, 4, 6)}, 3 * 4 * 5 * 6),
         (
@@ -114,6 +117,8 @@ def test_a_size_that_any_operand_has_is_known() -> None:
     shapes = {"x": (2, 5, 6, 8), "w": (-1, 3, 3, -1), "y": (-1, 5, 6, 16)}
     assert counted("CONV2D", "x w", **shapes) == Amount(2 * 5 * 6 * 16 * 72)
     assert counted("MATMUL", "a b", a=(3, 4, -1), b=(3, 5, 6), y=(-1, -1, -1)) == Amount(360)
+    unknown = counted("MATMUL", "a b", a=(1, 4, 5), b=(-1, 5, 6), y=(-1, -1, -1))
+    assert unknown == Amount(120, exact=False)
     for name in ("MATMUL_T", "MATMUL_T_BLOCK_SCALED"):
         names = "a b" if name == "MATMUL_T" else "a as b bs"
         # One size follows from b at a time: exchanging both dimensions of b keeps their product.

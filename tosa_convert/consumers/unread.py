@@ -19,6 +19,7 @@ from tosa_convert.eras.downgrade import dialect_form, form_080, missing, older_f
 from tosa_convert.errors import Finding
 from tosa_convert.graph.dtypes import TOOLS_STATE, ResizeMode
 from tosa_convert.graph.model import DYNAMIC, Block, Operator, located, operator_path, quoted
+from tosa_convert.graph.versions import newer_than
 from tosa_convert.io import log
 from tosa_convert.rules.validate import judge
 from tosa_convert.rules.values import OperatorView, TypeTable
@@ -256,7 +257,7 @@ def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
             place = located(operator_path(where, index, operator), operator)
             for message in _problems(block, operator, reader):
                 yield Finding(_CODE, place, message)
-            lacks, _ = operator.spec.newer_than(TOOLS_STATE, len(operator.inputs))
+            lacks, _ = newer_than(block, operator, TOOLS_STATE)
             if lacks and not reader.dialect:
                 yield Finding(_CODE, place, f"{reader.spelling} does not read {lacks}")
         for name in dict.fromkeys(block.outputs):

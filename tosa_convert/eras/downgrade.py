@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import partial
+from math import prod
 from typing import Final
 
 from tosa_convert.builder.block_editor import BlockEditor
@@ -51,6 +52,7 @@ from tosa_convert.graph.model import (
     quoted,
 )
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE
+from tosa_convert.graph.versions import newer_than
 
 _CODE = "unsupported-by-reader"
 
@@ -73,11 +75,11 @@ class Form:
     def editor(self, block: Block) -> DowngradeEditor:
         return DowngradeEditor(block, self.state)
 
-    def has_operator(self, operator: Operator) -> bool:
+    def has_operator(self, block: Block, operator: Operator) -> bool:
         # Of variables there are findings, and constant shapes can become attributes.
         spec = operator.spec
         return (
-            not any(spec.newer_than(self.state, len(operator.inputs)))
+            not any(newer_than(block, operator, self.state))
             or spec is CONST_SHAPE
             or spec.encoded_as != spec.name
         )
@@ -118,9 +120,9 @@ def missing(graph: Graph, form: Form) -> Iterator[Finding]:
     for where, block in graph.blocks():
         yield from _type_findings(block, where, form)
         for index, operator in enumerate(block.operators):
-            if not form.has_operator(operator):
+            if not form.has_operator(block, operator):
                 place = located(operator_path(where, index, operator), operator)
-                lacks, _ = operator.spec.newer_than(form.state, len(operator.inputs))
+                lacks, _ = newer_than(block, operator, form.state)
                 yield Finding(_CODE, place, f"{form.who} has no {lacks or operator.spec.name}")
             elif form.state < INT4_OPERANDS and (row := _new_operand(block, operator, form)):
                 place = located(operator_path(where, index, operator), operator)
@@ -194,7 +196,7 @@ def _block(block: Block, where: str, form: Form, findings: list[Finding]) -> Blo
         editor.location = operator.location
         place = located(operator_path(where, index, operator), operator)
         since, downgrade = form.downgrades.get(spec.name, ("", None))
-        if not form.has_operator(operator):
+        if not form.has_operator(block, operator):
             continue
         try:
             if downgrade is not None and form.state < since:
@@ -253,9 +255,11 @@ class _Form080(Form):
     def editor(self, block: Block) -> DowngradeEditor:
         return _Editor080(block, self.state)
 
-    def has_operator(self, operator: Operator) -> bool:
+    def has_operator(self, block: Block, operator: Operator) -> bool:
         name = operator.spec.name
-        return name == "DIM" or (super().has_operator(operator) and name not in _NEWER_OPERATORS)
+        return name == "DIM" or (
+            super().has_operator(block, operator) and name not in _NEWER_OPERATORS
+        )
 
     def has_type(self, dtype: DType) -> bool:
         return super().has_type(dtype) and dtype.name not in _NEWER_TYPES
@@ -326,6 +330,7 @@ _DOWNGRADES_080: Final[dict[str, tuple[str, Downgrade]]] = {
 # -- operators and types that TOSA 1.1 added, in the forms of 1.0 that compute the same ------------
 
 _BOOL: Final = dtype("BOOL")
+_INT48: Final = dtype("INT48")
 
 
 def in_forms_of_1_0(graph: Graph) -> tuple[Graph, str]:
@@ -373,25 +378,54 @@ def _rows(op: Operator, edit: BlockEditor) -> bool:
     return True
 
 
-def _transposed_product(op: Operator, edit: BlockEditor) -> bool:
-    """Write MATMUL_T as MATMUL of a TRANSPOSE, which TILE repeats for each product of a batch."""
+def _product(op: Operator, edit: BlockEditor) -> bool:
+    """Write a product of matrices as MATMUL of one batch, which TILE repeats, and of a TRANSPOSE."""
     a, b, *zero_points = op.inputs
+    result = edit.tensors[op.outputs[0]].shape
     shapes = edit.tensors[a].shape, edit.tensors[b].shape
-    if any(edit.tensors[name].scale for name in (a, b)) or None in shapes:
+    if any(edit.tensors[name].scale for name in (a, b)) or None in (*shapes, result):
         return False
-    batches = [shape[0] for shape in shapes if shape is not None]
-    if batches[0] != batches[1]:
-        if batches[1] != 1 or batches[0] == DYNAMIC:
-            return False
-        b = edit.emit("TILE", [b, edit.const_shape((batches[0], 1, 1), name=f"{b}_multiples")])
-    turned = edit.emit("TRANSPOSE", [b], {"perms": (0, 2, 1)})
-    edit.emit("MATMUL", [a, turned, *zero_points], results=op.outputs)
+    one, other = (shape or () for shape in shapes)
+    batches, element = (result or ())[:-2], edit.tensors[op.outputs[0]].dtype
+    is_of_batches = len(one) == len(other) == 3
+    is_one_batch = is_of_batches and one[0] == other[0]
+    sizes = (one[0], other[0], *batches) if is_of_batches else (*one, *other, *(result or ()))
+    if not is_one_batch and DYNAMIC in sizes:
+        return False
+    if len(batches) != 1 and element is _INT48:
+        return False  # TOSA does not reshape INT48.
+    if not is_one_batch:
+        a, b = (_in_one_batch(edit, name, batches) for name in (a, b))
+    elif op.spec.name == "MATMUL":
+        return False
+    if op.spec.name == "MATMUL_T":
+        b = edit.emit("TRANSPOSE", [b], {"perms": (0, 2, 1)})
+    if len(batches) == 1:
+        edit.emit("MATMUL", [a, b, *zero_points], results=op.outputs)
+        return True
+    product = edit.emit("MATMUL", [a, b, *zero_points], dtype=element)
+    edit.emit("RESHAPE", [product, edit.const_shape(result or ())], results=op.outputs)
     return True
+
+
+def _in_one_batch(edit: BlockEditor, name: str, batches: tuple[int, ...]) -> str:
+    """Return the matrices of an operand for each of some batches, in three dimensions."""
+    shape = edit.tensors[name].shape or ()
+    own = (1,) * (len(batches) + 2 - len(shape)) + shape[:-2]
+    if own != batches:
+        if len(shape) != len(batches) + 2:
+            name = edit.emit("RESHAPE", [name, edit.const_shape((*own, *shape[-2:]))])
+        times = tuple(size // one for size, one in zip(batches, own, strict=True))
+        name = edit.emit("TILE", [name, edit.const_shape((*times, 1, 1))])
+    if len(batches) == 1:
+        return name
+    return edit.emit("RESHAPE", [name, edit.const_shape((prod(batches), *shape[-2:]))])
 
 
 _FORMS: Final = {
     "CAST": _cast,
     "GATHER": _rows,
-    "MATMUL_T": _transposed_product,
+    "MATMUL": _product,
+    "MATMUL_T": _product,
     "SCATTER": _rows,
 }

@@ -97,7 +97,8 @@ class Row(NamedTuple):
         types. It begins with "inexact:" if implementations compute different results of equal operands.
     multiply_accumulates: the dimensions of the result and of the two operands that are multiplied. A
         letter stands for the same size wherever it is, (CM) for a product, "." for what does not
-        count. The number is the product of all letters. Or, after "?", why the number is not known.
+        count, and "*" for batches of any rank, which are broadcast. The number is the product of all
+        letters. Or, after "?", why the number is not known.
     commutes: whether the first two operands may be exchanged.
     since: the TOSA version and the state of the dialect that added it; "" for 1.0 and the first state.
     removed: the month in which it left the draft of TOSA 1.1, and what replaces it; "" if it did not.
@@ -255,7 +256,7 @@ ROWS_1_0: Final = (
     Row("MATMUL", f"{_MATMUL} folding=rounded older_form=own tflite=own", MATMUL,
         "T U T U -> A; INT | i8:i8:i32 i16:i16:i48; "
         "FP | f16:f16:f16,f32 f32:f32:f32 bf16:bf16:f32 e4m3:e4m3:f16 e5m2:e5m2:f16; "
-        "1.1 FP | f8:f8:f16,f32", accuracy=SUM, multiply_accumulates="output=NIJ a=NIK b=.KJ"),
+        "1.1 FP | f8:f8:f16,f32", accuracy=SUM, multiply_accumulates="output=*IJ a=*IK b=*KJ"),
     Row("MAX_POOL2D", f"{_POOL} extreme=greatest tflite=own", "input", POOLED,
         "kernel:2 stride:2 pad:4 nan_mode"),
     Row("RFFT2D", _TRANSFORM, "input_real -> output_real output_imag", "f32 -> f32 f32; FP+FFT |",
@@ -462,7 +463,7 @@ ROWS_1_1: Final = (
     Row("MATMUL_T", _MATMUL, MATMUL, "T U Z(T) Z(U) -> A; INT | i8:i8:i32 i16:i16:i48; "
         "FP | f16:f16:f16 float,f8,mx:float,f8,mx:f32; "
         "FP | bf16,f8,mx:f16,bf16,f8,mx:bf16 f16:bf16,f8,mx:bf16", accuracy=SUM,
-        multiply_accumulates="output=NIJ a=NIK b=.JK", since="1.1 2026-08"),
+        multiply_accumulates="output=*IJ a=*IK b=*JK", since="1.1 2026-08"),
     Row("ARGMIN", f"{_POSITION} extreme=least", "input", _POSITIONS, "axis nan_mode",
         since="1.1 2026-09"),
 )

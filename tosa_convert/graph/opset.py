@@ -126,7 +126,7 @@ class OperatorSpec:
     accuracy, is_inexact: how floating-point results may differ from exact ones, see `Row`; whether
         implementations round them differently.
     multiply_accumulates: the result and the operands that are multiplied -> their dimensions, each a
-        letter, two for a product, or "." for what does not count.
+        letter, two for a product, "." for what does not count, or "*" for any number of batches.
     uncounted: why the number of its multiply-accumulates is not known.
     elementwise: how many operands, from the first one on, are broadcast to the shape of the result.
     state: the state of the dialect that added it; "" for the first one.

@@ -15,6 +15,7 @@ from typing import Final
 from tosa_convert.errors import Finding
 from tosa_convert.graph.dtypes import BLOCK_SCALED, BY_CODE, TOOLS_STATE, V1_1, DType
 from tosa_convert.graph.model import (
+    DYNAMIC,
     Block,
     Graph,
     Operator,
@@ -39,6 +40,8 @@ BY_NAME: Final = {
 }
 #: Operator that had elements of block-scaled types in plain tensors -> the draft that took them out.
 PLAIN_BLOCKS: Final = {"CONST": "2026-09", "DIM": "2026-09"}
+#: Operator whose batches may have any dimensions, and are broadcast -> the draft that added that.
+_BATCHES: Final = {"MATMUL": "2026-09", "MATMUL_T": "2026-09"}
 
 #: Versions that are read, of any patch. A final 1.1 is not: it can differ from the draft.
 READABLE: Final = (V1_0, Version(1, 0, 0, draft=True), V1_1_DRAFT)
@@ -129,6 +132,30 @@ def parse_version(text: str) -> Version | None:
     return version if version._replace(patch=0) in READABLE else None
 
 
+def newer_than(block: Block, op: Operator, state: str) -> tuple[str, str]:
+    """Return what a state lacks of an operator, and the state that added it; both may be ""."""
+    since = _BATCHES.get(op.spec.name, "")
+    lacks = op.spec.newer_than(state, len(op.inputs))
+    if since <= state or any(lacks):
+        return lacks
+    form = _form_of_batches(block, op)
+    return (f"{op.spec.name} of {form}", since) if form else ("", "")
+
+
+def _form_of_batches(block: Block, op: Operator) -> str:
+    """Return in what a product of matrices is not one of the first form, [N, ...] and [N, ...]."""
+    tensors = [block.tensors.get(name) for name in op.inputs[:2]]
+    shapes = [tensor.shape for tensor in tensors if tensor is not None and tensor.shape is not None]
+    rank = next((len(shape) for shape in shapes if len(shape) != 3), 3)
+    if rank != 3:
+        return f"{rank} dimensions"
+    batches = [shape[0] for shape in shapes]
+    if len(batches) < 2 or batches[0] == batches[1] or DYNAMIC in batches:
+        return ""
+    is_shared = op.spec.name == "MATMUL_T" and batches[1] == 1
+    return "" if is_shared else "broadcast batches"
+
+
 def draft_findings(graph: Graph, month: str) -> Iterator[Finding]:
     """Report a finding for each operator that a draft of TOSA 1.1 does not have, or has no more."""
     for where, block in graph.blocks():
@@ -137,8 +164,9 @@ def draft_findings(graph: Graph, month: str) -> Iterator[Finding]:
             if spec.removed and spec.removed <= month:
                 message = f"{spec.name} is not in TOSA 1.1 since {draft_name(spec.removed)}"
                 hint = f"{spec.replaced_by} replaces it"
-            elif any(newer := spec.newer_than(month, len(op.inputs))):
+            elif any(newer := newer_than(block, op, month)):
                 message = f"{newer[0]} is in TOSA 1.1 since {draft_name(newer[1])}"
+                hint = f"pass --tosa-version 1.1-{newer[1]}" if newer[1] in DRAFTS else ""
             elif PLAIN_BLOCKS.get(spec.name, "x") <= month:
                 names = op.outputs if spec.name == "CONST" else op.inputs
                 tensor = block.tensors.get(names[0]) if names else None
@@ -175,7 +203,7 @@ def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
             what, since = operator.spec.name, operator.spec.since
             if since <= limit < V1_1 and operator.spec.name in _NEW_IN_1_1:
                 types = _types(block, operator)
-                lacks, _ = operator.spec.newer_than(TOOLS_STATE, len(operator.inputs))
+                lacks, _ = newer_than(block, operator, TOOLS_STATE)
                 if lacks:
                     what, since = lacks, V1_1
                 elif types in _NEW_IN_1_1[operator.spec.name][1]:

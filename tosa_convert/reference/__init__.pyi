@@ -272,6 +272,8 @@ def matmul(
     """Return the products of the matrices of each batch, (a - a_zp) @ (b - b_zp); integers are
     exact.
 
+    Batches are broadcast.
+
     Types:
         a T, b U, a_zp T, b_zp U -> output A
           PRO-INT: T INT8; U INT8; A INT32
@@ -284,13 +286,13 @@ def matmul(
           PRO-FP, TOSA 1.1: T FP8E4M3 or FP8E5M2; U FP8E4M3 or FP8E5M2; A FP16 or FP32
 
     Rules:
-        - a has rank 3
-        - b has rank 3
-        - the batch sizes are equal, or that of the transposed operand is 1
+        - a has rank at least 2
+        - b has rank at least 2
+        - batch sizes are equal or 1, aligned on the right
         - rows of one operand are as long as columns of the other
         - a_zp has the shape [1], and is 0 unless it is of INT8
         - b_zp has the shape [1], and is 0 unless it is of INT8
-        - sizes of one letter are equal: output [N, I, J], a [N, I, K], b [_, K, J]
+        - sizes of one letter are equal: output [..., I, J], a [..., I, K], b [..., K, J]
     """
 
 def max_pool2d(
@@ -1356,7 +1358,7 @@ def matmul_t_block_scaled(
         - no blocks of one element, of an operator that takes or makes scales
         - a_scale has rank 3
         - b_scale has rank 3
-        - the batch sizes are equal, or that of the transposed operand is 1
+        - batch sizes are equal or 1, aligned on the right
         - rows of one operand are as long as columns of the other
         - the last dimension of a_data is a multiple of the block size
         - the last dimension of b_data is a multiple of the block size
@@ -1815,13 +1817,13 @@ def matmul_t(
           PRO-FP: T FP16; U BF16, FP8E4M3, FP8E5M2 or block-scaled; A BF16
 
     Rules:
-        - a has rank 3
-        - b has rank 3
-        - the batch sizes are equal, or that of the transposed operand is 1
+        - a has rank at least 2
+        - b has rank at least 2
+        - batch sizes are equal or 1, aligned on the right
         - rows of one operand are as long as columns of the other
         - a_zp has the shape [1], and is 0 unless it is of INT8
         - b_zp has the shape [1], and is 0 unless it is of INT8
-        - sizes of one letter are equal: output [N, I, J], a [N, I, K], b [_, J, K]
+        - sizes of one letter are equal: output [..., I, J], a [..., I, K], b [..., J, K]
     """
 
 def argmin(

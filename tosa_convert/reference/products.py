@@ -117,7 +117,10 @@ _FEW_ROWS: Final = 32
 
 
 def multiply_matrices(call: Call) -> Array:
-    """Return the products of the matrices of each batch, (a - a_zp) @ (b - b_zp); integers are exact."""
+    """Return the products of the matrices of each batch, (a - a_zp) @ (b - b_zp); integers are exact.
+
+    Batches are broadcast.
+    """
     return _product(call, call.raw("b"))
 
 
@@ -147,9 +150,10 @@ def _product(call: Call, right: Array) -> Array:
     left = call.raw("a")
     points = (call.number("a_zp"), call.number("b_zp")) if call.is_integer else (0, 0)
     result = new_result(call.result, call.precision)
-    # MATMUL_T takes one b for all batches.
-    right = np.broadcast_to(right, (len(left), *right.shape[1:]))
-    for target, a, b in zip(result, left, right, strict=True):
+    batches = result.shape[:-2]
+    left, right = (np.broadcast_to(one, (*batches, *one.shape[-2:])) for one in (left, right))
+    for batch in np.ndindex(batches):
+        target, a, b = result[batch], left[batch], right[batch]
         if a.dtype == b.dtype == target.dtype and not call.is_integer:
             np.matmul(a, b, out=target)
             continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from tosa_convert.graph.model import DYNAMIC
@@ -90,9 +91,18 @@ def multiply_accumulates(operator: Operator, block: Block) -> Amount | None:
         for row, name in zip(rows, values, strict=False)
     }
     sizes: dict[str, int] = {}
+    rank = -1
     for operand, letters in spec.multiply_accumulates.items():
         tensor = block.tensors.get(names.get(operand, ""))
         shape = None if tensor is None else tensor.shape
+        if letters[0] == "*" and shape is not None and len(shape) >= len(letters) - 1:
+            batches = shape[: len(shape) - len(letters) + 1]
+            is_result = operand == spec.results[0].name
+            rank = len(shape) if is_result else rank
+            # Those of an operand are broadcast, unless they are those of the result.
+            is_known = is_result or (len(shape) == rank and 1 not in batches)
+            count = prod(batches) if is_known and DYNAMIC not in batches else DYNAMIC
+            shape = (count, *shape[len(batches) :])
         if shape is None or len(shape) != len(letters):
             shape = (DYNAMIC,) * len(letters)
         for letter, size in zip(letters, shape, strict=True):

@@ -43,8 +43,9 @@ def conditions(spec: OperatorSpec) -> list[str]:
 
 def _layout(spec: OperatorSpec) -> str:
     """Return the dimensions of a product's result and operands; "" if it is none."""
+    words = {".": "_", "*": "..."}
     return ", ".join(
-        f"{name} [{', '.join('_' if word == '.' else word for word in dimensions)}]"
+        f"{name} [{', '.join(words.get(word, word) for word in dimensions)}]"
         for name, dimensions in spec.multiply_accumulates.items()
     )
 

@@ -14,7 +14,7 @@ from unit.building import graph, op, tensor
 import tosa_convert as tc
 from tosa_convert.formats.write import stamp
 from tosa_convert.golden.running.run_options import lacking_findings
-from tosa_convert.graph import Version, dtype
+from tosa_convert.graph import Graph, Version, dtype
 from tosa_convert.graph.dtypes import DTYPES, BlockShape
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec, operator
@@ -131,6 +131,68 @@ def test_a_program_for_a_dated_draft_has_what_that_draft_has() -> None:
         stamp(made, "1.1-2026-09")
     assert raised.value.findings == (found,)
     assert found.hint == "GATHER with a row count replaces it"
+
+
+def product(name: str, a: tuple[int, ...], b: tuple[int, ...], y: tuple[int, ...]) -> Graph:
+    """Return a product of integers, without zero points."""
+    values = [tensor("a", "INT8", a), tensor("b", "INT8", b), tensor("y", "INT32", y)]
+    values.append(tensor("z", "INT8", (1,), b"\0"))
+    return graph("a b", "y", values, [op("CONST", "", "z"), op(name, "a b z z", "y")])
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "b", "y", "form"),
+    [
+        ("MATMUL", (3, 4), (4, 5), (3, 5), "2 dimensions"),
+        ("MATMUL", (2, 3, 4), (4, 5), (2, 3, 5), "2 dimensions"),
+        ("MATMUL", (6, 1, 3, 4), (2, 4, 5), (6, 2, 3, 5), "4 dimensions"),
+        ("MATMUL", (2, 3, 4), (1, 4, 5), (2, 3, 5), "broadcast batches"),
+        ("MATMUL_T", (1, 3, 4), (2, 5, 4), (2, 3, 5), "broadcast batches"),
+        ("MATMUL_T", (2, 1, 3, 4), (3, 5, 4), (2, 3, 3, 5), "4 dimensions"),
+    ],
+)
+def test_batches_of_products_are_in_the_newest_draft_only(
+    name: str, a: tuple[int, ...], b: tuple[int, ...], y: tuple[int, ...], form: str
+) -> None:
+    made = stamp(product(name, a, b, y), "1.1-2026-09")
+    assert tc.validate(made, spec_version="1.1-2026-09") == []
+    lacks = f"{name} of {form}"
+    (found,) = tc.validate(made, spec_version="1.1-2026-08")
+    assert found.message == f"{lacks} is in TOSA 1.1 since {SEPTEMBER}"
+    assert found.hint == "pass --tosa-version 1.1-2026-09"
+    with pytest.raises(tc.TosaConvertError, match=re.escape(found.message)):
+        stamp(made, "1.1-2026-08")
+    (found,) = lacking_findings(made)
+    assert f"no {lacks}, which TOSA has since 2026-09" in found.message
+    (found,) = tc.validate(made, for_reader="tosa-opt==2026.8")
+    assert lacks in found.message
+    with pytest.raises(tc.TosaConvertError, match=lacks):
+        tc.dumps(made, "mlir", dialect="2026-08")
+    for written in ("mlir", "mlirbc", "tosa", "json"):
+        assert tc.compare(made, tc.load(io.BytesIO(tc.dumps(made, written)))) is None
+    draw = np.random.default_rng(0)
+    left, right = (draw.integers(-128, 128, shape, np.int8) for shape in (a, b))
+    expected = np.matmul(left.astype(int), right.swapaxes(-1, -2) if "_T" in name else right)
+    older = stamp(made, "1.0")
+    assert not list(tc.validate(older, spec_version="1.0"))
+    for program in (made, older):
+        (result,) = tc.run(program, {"a": left, "b": right}, engine="numpy").outputs.values()
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_batches_that_may_be_equal_need_no_newer_draft() -> None:
+    made = product("MATMUL", (-1, 3, 4), (2, 4, 5), (2, 3, 5))
+    assert not list(draft_findings(made, "2026-08"))
+    made = product("MATMUL_T", (2, 3, 4), (1, 5, 4), (2, 3, 5))
+    assert not list(draft_findings(made, "2026-08"))
+
+
+def test_batches_of_sums_of_48_bits_have_no_form_of_1_0() -> None:
+    values = [tensor("a", "INT16", (3, 4)), tensor("b", "INT16", (4, 5))]
+    values += [tensor("y", "INT48", (3, 5)), tensor("z", "INT16", (1,), b"\0\0")]
+    made = graph("a b", "y", values, [op("CONST", "", "z"), op("MATMUL", "a b z z", "y")])
+    with pytest.raises(tc.TosaConvertError, match=r"MATMUL of 2 dimensions needs TOSA 1\.1"):
+        stamp(made, "1.0")
 
 
 def test_a_row_count_of_scatter_is_refused_by_name() -> None:

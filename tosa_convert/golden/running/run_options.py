@@ -17,6 +17,7 @@ from tosa_convert.graph.derived import reachable
 from tosa_convert.graph.dtypes import TOOLS_STATE
 from tosa_convert.graph.model import Block, Graph, Operator, located, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.graph.versions import newer_than
 from tosa_convert.io.options import refuse_time_limit
 from tosa_convert.rules.amounts import multiply_accumulates
 
@@ -180,7 +181,7 @@ def lacking_findings(graph: Graph) -> Iterator[Finding]:
     """Report the operators of a program that the newest reference model lacks."""
     for where, block in graph.blocks():
         for index, op in enumerate(block.operators):
-            lacks, state = op.spec.newer_than(TOOLS_STATE, len(op.inputs))
+            lacks, state = newer_than(block, op, TOOLS_STATE)
             if lacks or op.spec.meaning:
                 place = located(operator_path(where, index, op), op)
                 what = f"{lacks}, which TOSA has since {state}" if lacks else op.spec.name

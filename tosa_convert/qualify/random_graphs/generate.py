@@ -65,8 +65,8 @@ def generate(
         types: element types of inputs and of what operators compute, such as ["INT8", "INT32"]; by
             default all. Constants have the types that their operator needs.
         level: "8k" or "none". Programs keep to 8k in both.
-        scaled: whether tensors may be block-scaled and hold their scales, which the reference model
-            does not run.
+        scaled: whether tensors may be block-scaled and hold their scales, and products of matrices have
+            any batches, neither of which the reference model runs.
 
     Returns:
         The graph; the values that no operator uses are its outputs.

@@ -136,10 +136,12 @@ def _reduce(g: RandomBuilder, name: str) -> None:
 
 @rule("matmul")
 def _matmul(g: RandomBuilder, name: str) -> None:
-    t, row = g.operand(name, (3,))
-    n, _, c = t.shape
+    t, row = g.operand(name, (2, 3, 4) if g.is_scaled else (3,))
+    *batches, _, c = t.shape
     width = g.random.randint(1, 6)
-    shape = (n, c, width) if name == "MATMUL" else (n, width, c)
+    if g.is_scaled:
+        batches = _batches(g, batches)
+    shape = (*batches, c, width) if name == "MATMUL" else (*batches, width, c)
     other = g.random_const(str(row.operands[1]), shape, 100)
     g.emit(
         name,
@@ -149,6 +151,13 @@ def _matmul(g: RandomBuilder, name: str) -> None:
         bound=(t.bound + 128) * 228 * c,
         **g.zero_points(row, "a_zp", "b_zp"),
     )
+
+
+def _batches(g: RandomBuilder, batches: Sequence[int]) -> list[int]:
+    """Return batches that are broadcast with some others: fewer, more, or a single one."""
+    fewer = batches[g.random.randint(0, len(batches)) :]
+    wider = [size if g.random.random() < 0.5 else 1 for size in fewer]
+    return wider if g.random.random() < 0.7 else [2, *(1,) * (len(batches) - len(wider)), *wider]
 
 
 @rule("convolution")
@@ -532,9 +541,9 @@ def _cast(g: RandomBuilder, name: str) -> None:
 
 @_rule("MATMUL_T")
 def _matmul_held(g: RandomBuilder, name: str) -> None:
-    row, (n, height, depth) = _row(g, name), _sizes(g, 3)
-    left = _tensor(g, row.operands[0], (n, height, depth))
-    right = _tensor(g, row.operands[1], (n, g.random.randint(1, 3), depth))
+    row, (*batches, height, depth) = _row(g, name), _sizes(g, g.random.randint(2, 4))
+    left = _tensor(g, row.operands[0], (*batches, height, depth))
+    right = _tensor(g, row.operands[1], (*_batches(g, batches), g.random.randint(1, 3), depth))
     g.emit(name, left, right, dtype=row.results[0])
 
 

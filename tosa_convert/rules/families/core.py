@@ -119,7 +119,7 @@ def says(text: str) -> Callable[[Check], Check]:
 # -- conditions that many operators have ---------------------------------------------------------
 
 
-def rank(name: str, *ranks: int, hint: str = "") -> Check:
+def rank(name: str, *ranks: int) -> Check:
     expected = " or ".join(map(str, ranks))
 
     @says(f"Check that {name} has rank {expected}.")
@@ -130,7 +130,6 @@ def rank(name: str, *ranks: int, hint: str = "") -> Check:
                     f"{dashed(name)}-rank",
                     f"{name} is {tensor}, of rank {tensor.rank}",
                     f"rank {expected}",
-                    hint,
                 )
 
     return check

@@ -26,8 +26,10 @@ from tosa_convert.rules.families.core import (
     merged,
     of_families,
     rank,
+    rank_between,
     zero_point,
 )
+from tosa_convert.rules.families.elementwise import broadcast
 from tosa_convert.rules.families.images import Axis, at_least, axes, length, numbers, sizes_of
 from tosa_convert.rules.values import OperatorView
 
@@ -266,24 +268,18 @@ _CONVOLUTIONS: Final[Rules] = {
 _MATMUL_DIMENSIONS: Final = ("batch", "height", "width")
 
 
-#: What the draft has since August 2026, in MATMUL and MATMUL_T, and is not here.
-_BATCHES_HINT: Final = (
-    "the draft of TOSA 1.1 broadcasts batches of any rank since August 2026, which tosa-convert does "
-    "not have yet: RESHAPE them to one dimension, and TILE those that are broadcast"
-)
-
-
 class _Product:
-    """How an operator lays out its operands: [N, H, C], and [N, C, W] or the transposed [D, W, C].
+    """How an operator lays out its operands: [*, H, C], and [*, C, W] or the transposed [*, W, C].
 
-    suffix: of the names of both operands. is_transposed: b is transposed, and D is N or 1.
+    suffix: of the names of both operands. is_transposed: b is transposed. The batches, *, have any rank
+    and are broadcast, but for those of block-scaled operands with scales apart: [N], and N or 1.
     """
 
     def __init__(self, suffix: str, *, is_transposed: bool) -> None:
         self.a, self.b = f"a{suffix}", f"b{suffix}"
         self.is_transposed = is_transposed
-        self.hint = "" if suffix else _BATCHES_HINT
-        self.columns, self.channels = (1, 2) if is_transposed else (2, 1)
+        self.is_apart = bool(suffix)
+        self.columns, self.channels = (-2, -1) if is_transposed else (-1, -2)
 
     def sizes(self, view: OperatorView, name: str) -> tuple[int, ...]:
         """Return the sizes of an operand, also those that only its scales have."""
@@ -293,42 +289,55 @@ class _Product:
             shape = data_shape(shape, scales, block_size(view))
         return sizes_of(shape, 3)
 
-    def same_batch(self, view: OperatorView) -> Iterator[Violation]:
-        """Check that the batch sizes are equal, or that of the transposed operand is 1."""
-        expected, found = self.sizes(view, self.a)[0], self.sizes(view, self.b)[0]
-        if agree(expected, found) or (self.is_transposed and found == 1):
+    def batches(self, view: OperatorView) -> list[tuple[int, ...]]:
+        """Return the sizes of both operands before their matrices, with 1 for what the shorter lacks."""
+        own = [self.sizes(view, name)[:-2] for name in (self.a, self.b)]
+        rank = max(map(len, own))
+        return [(1,) * (rank - len(sizes)) + sizes for sizes in own]
+
+    def batches_broadcast(self, view: OperatorView) -> Iterator[Violation]:
+        """Check that batch sizes are equal or 1, aligned on the right."""
+        if not self.is_apart and None in (view.shape(self.a), view.shape(self.b)):
             return
-        yield Violation(
-            "batch",
-            f"batch size {found} of {self.b}, and {expected} of {self.a}",
-            f"{expected} or 1" if self.is_transposed else str(expected),
-            self.hint if 1 in (expected, found) else "",
-        )
+        for expected, found in zip(*self.batches(view), strict=True):
+            if agree(expected, found) or found == 1 or (expected == 1 and not self.is_apart):
+                continue
+            yield Violation(
+                "batch",
+                f"batch size {found} of {self.b}, and {expected} of {self.a}",
+                f"{expected} or 1",
+            )
 
     def same_channels(self, view: OperatorView) -> Iterator[Violation]:
         """Check that rows of one operand are as long as columns of the other."""
-        expected, found = self.sizes(view, self.a)[2], self.sizes(view, self.b)[self.channels]
-        if not agree(expected, found):
+        one, other = self.sizes(view, self.a), self.sizes(view, self.b)
+        if not agree(one[-1], other[self.channels]):
             yield Violation(
                 "channels",
-                f"dimension {self.channels} of {self.b} is {found}, "
-                f"and dimension 2 of {self.a} is {expected}",
-                str(expected),
+                f"dimension {len(other) + self.channels} of {self.b} is {other[self.channels]}, "
+                f"and dimension {len(one) - 1} of {self.a} is {one[-1]}",
+                str(one[-1]),
             )
 
     def infer(self, view: OperatorView) -> tuple[ResultShape, ...]:
-        batch, height, _ = self.sizes(view, self.a)
-        other = self.sizes(view, self.b)
-        if not self.is_transposed or other[0] != 1:
-            batch = merged(batch, other[0])
-        return ((batch, height, other[self.columns]),)
+        if not self.is_apart and None in (view.shape(self.a), view.shape(self.b)):
+            return (None,)
+        one, other = self.batches(view)
+        batches: tuple[int, ...] = broadcast([one, other]) or ()
+        if self.is_apart:  # What b has is that of a, or 1.
+            batches = one if other == (1,) else (merged(*one, *other),)
+        height, width = self.sizes(view, self.a)[-2], self.sizes(view, self.b)[self.columns]
+        return ((*batches, height, width),)
 
     def rules(self, ranks: tuple[Check, ...] = (), checks: tuple[Check, ...] = ()) -> OperatorRules:
         """Return the row of an operator with these conditions of its further operands."""
+        own = (
+            rank(name, 3) if self.is_apart else rank_between(name, 2) for name in (self.a, self.b)
+        )
         return OperatorRules(
             self.infer,
-            (rank(self.a, 3, hint=self.hint), rank(self.b, 3, hint=self.hint), *ranks),
-            (self.same_batch, self.same_channels, *checks),
+            (*own, *ranks),
+            (self.batches_broadcast, self.same_channels, *checks),
             _MATMUL_DIMENSIONS,
         )
 
