@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from golden.conftest import MakeBuilder
+from golden.model_programs import generate_for_model
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
@@ -30,7 +31,6 @@ from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.qualify.bisection.bisect import bisect
 from tosa_convert.qualify.bisection.result import save_case
 from tosa_convert.qualify.bisection.search import align
-from tosa_convert.qualify.random_graphs.generate import generate
 from tosa_convert.qualify.reduction.reduce import reduce
 
 pytestmark = pytest.mark.usefixtures("refmodel")
@@ -418,7 +418,7 @@ OTHERS = {"ADD": "SUB", "MAXIMUM": "MINIMUM", "SIN": "COS", "TANH": "SIGMOID", "
 def test_an_operator_altered_in_a_random_graph_is_named_wherever_it_is(tmp_path: Path) -> None:
     named = {"main": 0, "region": 0}
     for seed in range(0, 30, 2):
-        graph, other = generate(seed, 25), generate(seed, 25)
+        graph, other = generate_for_model(seed, 25), generate_for_model(seed, 25)
         inputs = random_inputs(graph, input_slots(graph), seed)
         for number, region in enumerate(other.regions):
             altered = [op for op in region.blocks[0].operators if op.spec.name in OTHERS][-1:]

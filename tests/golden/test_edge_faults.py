@@ -146,7 +146,10 @@ def test_edge_inputs_of_two_seeds_show_it_and_bisect_names_it(fault: str) -> Non
     b = Builder()
     b.output(make(b, b.input("x", dtype, (4, 8))))
     graph, backend = b.graph(), FaultyBackend(kind, change)
-    sets = {**dict(edge_sets(graph, {}, 0, 2, ())), **dict(seeded_inputs(graph, {}, 0, 2, ()))}
+    sets = {
+        **dict(edge_sets(graph, {}, 0, 2, (), further=True)),
+        **dict(seeded_inputs(graph, {}, 0, 2, ())),
+    }
     ok = {name: check(graph, backend, arrays, engine="numpy").ok for name, arrays in sets.items()}
     failing = [name for name in ok if not ok[name]]
     assert failing, ok

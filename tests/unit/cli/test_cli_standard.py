@@ -95,7 +95,7 @@ WRITE_OPTIONS = {
     "run --save-inputs": ("run m.tosa --random 1 --save-inputs {}", b""),
     "run --save-variables": ("run m.tosa --random 1 --save-variables {}", b""),
     "suite --html": (f"{SUITE} --html {{}}", b"<!doctype html>"),
-    "suite --json-report": (f"{SUITE} --json-report {{}}", b'{\n "cases": 1,'),
+    "suite --json-report": (f"{SUITE} --json-report {{}}", b'{\n "tool": '),
     "suite --junit": (f"{SUITE} --junit {{}}", b"<?xml"),
     "upgrade --json-report": ("upgrade m.tosa -o out.tosa --json-report {}", b""),
     "validate --output": ("validate m.tosa --json -o {}", b""),
