@@ -68,7 +68,7 @@ UNITS: Final = {
     "RFFT2D": 64,
     "SIGMOID": 4,
     "SIN": 8192,
-    "TANH": 16,
+    "TANH": 32,
     "TRANSPOSE_CONV2D": 64,
 }
 _FRACTION_BITS: Final = {"FP32": 23, "FP16": 10, "BF16": 7}
