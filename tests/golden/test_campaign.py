@@ -206,6 +206,7 @@ def test_a_program_follows_from_its_number() -> None:
     assert all(one.inputs[name].tobytes() == other.inputs[name].tobytes() for name in one.inputs)
 
 
+@pytest.mark.slow
 def test_edits_keep_the_scales_of_inputs() -> None:
     source = Source(size=8, kinds=("IDENTITY", "MUL"), scaled=True)
     for trial in (make_trial(source, number) for number in range(40)):
@@ -385,6 +386,7 @@ def test_a_wrong_result_of_bf16_is_saved(tmp_path: Path) -> None:
     assert observe_again(tmp_path / "finding").status == "wrong"
 
 
+@pytest.mark.slow
 def test_what_is_not_reduced_in_time_waits_for_the_same_command(tmp_path: Path) -> None:
     path = tmp_path / "backend.py"
     path.write_text(FAULTY)
@@ -417,6 +419,7 @@ def test_a_report_names_files_as_its_folder_has_to(
         assert _seen_from(folder, against) == wanted
 
 
+@pytest.mark.slow
 def test_what_failed_runs_again_on_a_changed_backend(tmp_path: Path) -> None:
     path = tmp_path / "backend.py"
     path.write_text(FAULTY)
@@ -431,6 +434,7 @@ def test_what_failed_runs_again_on_a_changed_backend(tmp_path: Path) -> None:
     assert run_campaign(campaign(0)).tried == {"pass": 1}
 
 
+@pytest.mark.slow
 def test_by_default_as_many_processes_as_processors_work(tmp_path: Path) -> None:
     (tmp_path / "correct.py").write_text(CORRECT)
     words = ["--against", str(tmp_path / "correct.py"), "--work", str(tmp_path / "work")]

@@ -85,6 +85,7 @@ def command(line: str) -> int:
 # -- the command line ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bisect_names_a_custom_operator_that_is_wrong(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,6 +102,7 @@ def test_argmax_has_equal_elements_nan_and_the_greatest_at_the_end() -> None:
     assert {"equal extremes", "NaN", "extreme at the end"} <= met(b.graph(), "ARGMAX").keys()
 
 
+@pytest.mark.slow
 def test_operators_behind_others_get_numbers_of_every_exponent() -> None:
     b = Builder()
     x = b.input("x", "fp32", (16, 32))

@@ -388,6 +388,7 @@ def test_a_refused_case_is_skipped_unless_it_is_to_fail(
     assert run_verb(*common) == 1  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_single_case_has_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_case(tmp_path / "cases/abs_1", unary("ABS"), X)
     listed = tmp_path / "xfail.txt"

@@ -175,6 +175,7 @@ def test_one_step_of_an_integer_is_seen_where_it_is_and_maybe_not_behind() -> No
     assert "no effect" in str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["FP16", "BF16"])
 def test_short_floating_point_is_measured_in_its_own_units(kind: str) -> None:
     b, results = products(kind, (1.0,), 16)

@@ -68,12 +68,14 @@ def test_a_machine_without_a_fault_passes() -> None:
     assert bisect(graph, FaultyMachine(), given, engine="numpy").ok
 
 
+@pytest.mark.slow
 def test_a_row_that_is_no_fault_is_refused() -> None:
     assert unfit(halves(1.0), {}) == "no inputs show it"
     assert unfit(halves(1 + 2.0**-26), {}) == "no inputs show it"
     assert unfit(halves(1.01), {}) == ""
 
 
+@pytest.mark.slow
 def test_what_is_not_found_or_named_is_said() -> None:
     assert judge(halves(1.0)).text == "every check passes"
     assert judge(halves(1.01)).named
