@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
 
 class Case(NamedTuple):
-    """An expression of operands. is_narrow: integers and floats of 64 bits are narrowed to 32."""
+    """Hold an expression of operands. is_narrow: integers and floats of 64 bits are narrowed to 32."""
 
     name: str
     expression: str

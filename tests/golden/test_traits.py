@@ -373,7 +373,7 @@ NOT_ON_BOOL: Final = {
     "shift": "a bit is not shifted",
     "divisor": "false divides nothing",
     "CLZ": "counts the bits of a width",
-    "NEGATE": "there is no minus true",
+    "NEGATE": "BOOL has no negative",
     "CLAMP": "has bounds of its type",
     "TABLE": "has as many entries as its type values",
     "REDUCE_SUM": "counts, and BOOL does not hold the count",

@@ -61,7 +61,7 @@ _EXTENSIONS: Final = {"torch": "pt2"}
 def convert_model_or_raise(
     error: TosaConvertError, source: str, output: str | None, options: ConvertOptions
 ) -> int:
-    """Convert an input that is no program as a model of a framework, or raise `error`, the refusal."""
+    """Convert an input as a model of a framework, or raise `error` if it is none."""
     unread = error.code in ("unrecognised-input", "file-error")
     model = recognize(source) if unread else None
     if is_extension(options.via) and os.path.exists(source):

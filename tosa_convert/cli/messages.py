@@ -150,7 +150,7 @@ def named_by_user(error: TosaConvertError) -> TosaConvertError:
 
 
 def write_file(path: str, pieces: Pieces, what: str = "") -> None:
-    """Write a file; "-" is standard output. what: the kind of a file that is no text for a terminal."""
+    """Write a file; "-" is standard output. what: the kind of a binary file, for a refusal."""
     if path != STANDARD:
         replace_file(path, pieces)
         return

@@ -59,7 +59,7 @@ from tosa_convert.io import log
 
 
 def has_edge_run(graph: Graph, options: Mapping[str, Any], against: str) -> bool:
-    """Return whether a backend, which is no record or framework, also runs on edge inputs."""
+    """Return whether a backend also runs on edge inputs: recordings and frameworks do not."""
     is_random = options["random"] is not None or bool(options.get("seeds"))
     given: Mapping[str, Array] = {}
     if is_random and (options["edges"] or options["no_edges"] or options["arrays"]):

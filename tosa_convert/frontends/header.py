@@ -1,4 +1,4 @@
-"""What the file of a model says of its operators, inputs and outputs."""
+"""Read what a model file says of its operators, inputs and outputs."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def _message(result: Comparison, bounds: Mapping[str, Bound], name: str) -> str:
         lines += _lines_of(row, bounds.get(row.name))
     if len(failures) > _SHOWN:
         lines.append(f"  and {len(failures) - _SHOWN} more")
-    lines += [f"  {printable(key)}: there is no array of it" for key in result.missing]
+    lines += [f"  {printable(key)}: no array was given" for key in result.missing]
     lines += [f"  note: {note}" for note in result.notes]
     if not result.tensors:
         lines.append("  nothing was compared")

@@ -120,7 +120,7 @@ class Table:
 
 
 class Encoder:
-    """The tables of one file. version: of the format."""
+    """Hold the tables of one file. version: of the format."""
 
     def __init__(self, version: int = code.VERSION) -> None:
         self.version = version

@@ -52,7 +52,7 @@ def constants_at(n: Node, places: Sequence[int]) -> dict[int, Data]:
 
 
 def refuse_hybrid(n: Node, places: Sequence[int]) -> None:
-    """Refuse operands that are no floats beside an input of floats."""
+    """Refuse integer operands beside a floating-point input."""
     if any(n.tensor(place).dtype != "float32" for place in places):
         raise NotLowered(*_HYBRID)
 
