@@ -43,7 +43,8 @@ ErrorCode = Literal[
     "value-out-of-range", "captured-value", "no-function", "constant-form", "outside-profile",
     "outside-level", "unsupported-by-reader", "too-large", "not-lowered", "frontend-failed",
     "missing-refmodel", "missing-backend", "input-mismatch", "refmodel-refused",
-    "refmodel-failed", "refmodel-timeout", "backend-failed", "backend-refused"
+    "refmodel-failed", "refmodel-timeout", "backend-failed", "backend-refused",
+    "backend-unreachable"
 ]  # fmt: skip
 #: Code -> its category, and its meaning in one line.
 CODES: Final[dict[str, tuple[Category, str]]] = {
@@ -130,6 +131,7 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
     "refmodel-timeout": (_UNSUPPORTED, "a run did not end within its time limit"),
     "backend-failed": (_UNSUPPORTED, "a backend did not run the model"),
     "backend-refused": (_UNSUPPORTED, "a backend does not support the model"),
+    "backend-unreachable": (_UNSUPPORTED, "the device of a backend cannot be reached now"),
 }
 
 

@@ -444,6 +444,13 @@ def _() -> object:
     return backend.compute(example(), ["y"], x(), [], Path.cwd())
 
 
+@raises("backend-unreachable")
+def _() -> object:
+    backend = open_backend("sh -c 'echo no route to npu3 >&2; exit 75'", example(), x())
+    assert not isinstance(backend, Record)
+    return backend.compute(example(), ["y"], x(), [], Path.cwd())
+
+
 @raises("backend-failed")
 def _() -> object:
     backend = open_backend("false", example(), x())

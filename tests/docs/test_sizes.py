@@ -13,11 +13,11 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 105210,
+    "tests": 105440,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2720,
-    "tosa_convert/cli": 6160,
-    "tosa_convert/consumers": 1170,
+    "tosa_convert/cli": 6200,
+    "tosa_convert/consumers": 1240,
     "tosa_convert/eras": 2360,
     "tosa_convert/formats": 22400,
     "tosa_convert/frontends": 31240,

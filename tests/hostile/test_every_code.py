@@ -32,6 +32,7 @@ ELSEWHERE = {
     "refmodel-timeout": "of running a program; tests/golden",
     "backend-failed": "of running a program; tests/golden",
     "backend-refused": "of running a program; tests/golden",
+    "backend-unreachable": "of running a program; tests/golden",
     "not-lowered": "of a framework's model; tests/frontends",
     "frontend-failed": "of a framework's model; tests/frontends",
 }

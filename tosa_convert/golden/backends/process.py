@@ -371,6 +371,8 @@ class KeptWorkers(threading.local):
 MISSING: Final = 3
 #: Exit code of a backend that does not support the program: automake's for a test that was skipped.
 REFUSED: Final = 77
+#: ... that cannot reach its device, which says nothing of the program: EX_TEMPFAIL of sysexits.h.
+UNREACHABLE: Final = 75
 #: Signal of a failed assertion in native code.
 _SIGABRT: Final = 6
 #: Software that runs models -> how to install it.
@@ -487,11 +489,12 @@ def _in_time(ended: Ended, timeout: float, name: str) -> Ended:
 
 
 def refuse_failure(ended: Ended, name: str) -> None:
-    """Raise TosaConvertError("backend-refused") or ("backend-failed") unless it ended well."""
-    if ended.code == REFUSED:
+    """Raise a TosaConvertError of the code that says how it ended, unless it ended well."""
+    codes = {REFUSED: "backend-refused", UNREACHABLE: "backend-unreachable"}
+    if ended.code in codes:
         lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
         text = " / ".join(line[:_REFUSAL_CHARACTERS] for line in lines[-3:])
-        raise fail("backend-refused", name, text or f"it ended with exit code {REFUSED}")
+        raise fail(codes[ended.code], name, text or f"it ended with exit code {ended.code}")
     if ended.code:
         raise fail("backend-failed", name, last_words(ended))
 

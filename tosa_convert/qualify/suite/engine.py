@@ -109,7 +109,10 @@ def run_plan(
     key = functools.partial(_key, decided=digest(plan.decides), files=plan.files)
 
     def kept(earlier: dict[str, Answer]) -> list[Answer]:
-        """Choose the answers that count: that of a case only if nothing that decided it has changed."""
+        """Choose the answers that count: that of a case only if nothing that decided it has changed.
+
+        An error is no answer: the case runs again.
+        """
         wanted = set(plan.names)
         again = wanted <= earlier.keys() and not resume
         return [
@@ -118,6 +121,7 @@ def run_plan(
             if name not in wanted
             or (
                 not again
+                and answer.status != "error"
                 and answer.key == key(name)
                 and all(of_file_at_hand(path) == before for path, before in answer.read.items())
             )

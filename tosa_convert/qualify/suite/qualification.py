@@ -259,7 +259,7 @@ def files_qualified(root: str, name: str, *, settings: Qualification) -> list[st
 
 
 #: Codes that say that a file of the case cannot be used.
-_DAMAGED: Final = ("file-error", "unsafe-path")
+_NOT_JUDGED: Final = ("file-error", "unsafe-path", "backend-unreachable")
 #: Of this worker process, or thread of it.
 _KEPT: Final = KeptWorkers()
 Results = Mapping[str, Array]
@@ -270,7 +270,7 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
 
     The status is "pass"; "wrong" if the rules refuse a result; "refused" if the backend does not
     support the program; "crashed" if it gave no result; "not-run" with the reason; "error" if the case
-    is damaged.
+    is damaged, or the backend cannot be reached.
     """
     start = time.monotonic()
     folder = Path(os.path.normpath(Path(root, name).absolute()))
@@ -294,7 +294,7 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
             outcome = Outcome("not-run")
             outcome = _saved_case(program, inputs, folder, name, settings, machine)
     except TosaConvertError as error:
-        status = "error" if error.code in _DAMAGED else outcome.status
+        status = "error" if error.code in _NOT_JUDGED else outcome.status
         outcome = Outcome(status, str(error))
     seconds = round(time.monotonic() - start, 4)
     used = used_by(machine.used)
