@@ -213,6 +213,7 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         name: ({"typing_extensions"}, "type checkers take Unpack from there on Python 3.10")
         for name in ("api", "frontends.public", "module_api")
     },
+    "consumers.environment": ({"packaging"}, "it compares releases as pip does"),
     "golden.backends.worker": ({"iree", "jax", "torch"}, "a script that another Python runs"),
     "golden.backends.tensorflow_model": (
         {"keras", "tensorflow"},

@@ -9,10 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from golden.conftest import Builder
+from oracle.small_programs import convolution
 
 import tosa_convert as tc
 from tosa_convert import builder, golden
@@ -290,3 +293,24 @@ def test_a_backend_without_the_prefix_is_suggested_and_its_folder_has_no_results
     Path("qnpu/case/manifest.json").write_text("{}")
     run("suite", ["cases", "--against", "qnpu"])
     assert "has no results" not in capsys.readouterr().err
+
+
+def test_the_transformer_of_mlia_converts_and_says_why_it_does_not(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(root / "examples/mlia_plugin"))
+    errors = ModuleType("mlia.core.errors")
+    monkeypatch.setattr(errors, "ConfigurationError", RuntimeError, raising=False)
+    for name, module in (("mlia", errors), ("mlia.core", errors), ("mlia.core.errors", errors)):
+        monkeypatch.setitem(sys.modules, name, module)
+    found: dict[str, Any] = {}
+    importlib.import_module("tosa_mlia").register(SimpleNamespace(register=found.__setitem__))
+    transformer = found["model_to_tosa"]
+    tc.save(convolution(), tmp_path / "m.mlirbc")
+    assert transformer.supports(tmp_path / "m.mlirbc", "tosa")
+    assert not transformer.supports(tmp_path / "m.tflite", "tosa")
+    assert not transformer.supports(tmp_path / "m.mlirbc", "pte")
+    program = tc.load(transformer(tmp_path / "m.mlirbc", tmp_path))
+    assert not tc.compare(program, convolution())
+    with pytest.raises(RuntimeError, match="FP32 tensors"):
+        transformer(root / "examples/digits_cnn.mlirbc", tmp_path)

@@ -1,4 +1,4 @@
-"""`doctor`: which programs read a file, why others do not, and what helps."""
+"""`doctor`: which programs read a file, why others do not, what helps, and what is installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.option import ReadPath, add_options, option
 from tosa_convert.consumers.readers import READERS, every_reader, reader_named
-from tosa_convert.errors import printable
+from tosa_convert.errors import fail, printable
 
 if TYPE_CHECKING:
     from tosa_convert.consumers.doctor import Diagnosis, StoredProgram
@@ -23,10 +23,10 @@ _CUSTOM_FORM = rb"(?m)^\s*(?:%[^=\n]*=\s*)?tosa\."
 @click.command(
     "doctor",
     cls=Verb,
-    epilog="Exit code: 1 if a program of --for does not read the file, else 0; another one if the file "
-    "cannot be read.",
+    epilog="Exit code: 1 if a program of --for does not read the file, or, without FILE, if packages "
+    "do not fit one another; else 0; another one if the file cannot be read.",
 )
-@click.argument("file", type=ReadPath())
+@click.argument("file", type=ReadPath(), required=False)
 @option(
     "--for",
     "readers",
@@ -34,12 +34,17 @@ _CUSTOM_FORM = rb"(?m)^\s*(?:%[^=\n]*=\s*)?tosa\."
     more="May be repeated. By default all are reported: " + ", ".join(every_reader()) + ".",
 )
 @add_options("--json --func")
-def doctor(file: str, readers: tuple[str, ...], as_json: bool, func: str | None) -> int:
+def doctor(file: str | None, readers: tuple[str, ...], as_json: bool, func: str | None) -> int:
     """Name the programs that read FILE, why others do not, and what helps.
 
     The answers are facts that were found with the release of each program in the table. The programs
     are not run and need not be installed; the last column says which release this Python has.
+
+    Without FILE, list the packages that read TOSA, convert to it or make models, and which of those that
+    are installed do not fit one another.
     """
+    if file is None:
+        return _environment(as_json=as_json, has_options=bool(readers or func is not None))
     from tosa_convert.cli.convert_file import open_path
     from tosa_convert.cli.files_in_directories import read_one_of_many
     from tosa_convert.consumers.doctor import diagnose
@@ -83,6 +88,7 @@ def stored_program(
 
 def _as_text(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str:
     from tosa_convert.cli.text_columns import aligned, one_line
+    from tosa_convert.consumers.environment import installed_release
     from tosa_convert.io.formats import FORMATS, WEIGHT_FILES
 
     places = {"embedded": "in the file", "offset": "after the flatbuffer"}
@@ -103,16 +109,6 @@ def _as_text(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str
     for line, row in zip(rows, found, strict=True):
         lines += [line, *(f"    {text}" for text in _reasons(row))]
     return "".join(f"{printable(line)}\n" for line in lines)
-
-
-def installed_release(package: str) -> str:
-    """Return the release of a package that is installed in this Python, or ""."""
-    from importlib import metadata
-
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 def _reasons(row: Diagnosis) -> list[str]:
@@ -137,6 +133,7 @@ def _reasons(row: Diagnosis) -> list[str]:
 def _as_json(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str:
     import json
 
+    from tosa_convert.consumers.environment import installed_release
     from tosa_convert.version import STAMP
 
     document = {
@@ -162,3 +159,44 @@ def _as_json(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str
         ],
     }
     return json.dumps(document, indent=1) + "\n"
+
+
+def _environment(*, as_json: bool, has_options: bool) -> int:
+    """Print what is installed in this Python, and what does not fit; return the exit code."""
+    import json
+    import sys
+    from dataclasses import asdict
+
+    from tosa_convert.cli.text_columns import aligned
+    from tosa_convert.consumers.environment import FURTHER, installed_release, misfits
+    from tosa_convert.frontends.table import FRONTENDS, RUNTIMES
+    from tosa_convert.version import STAMP
+
+    if has_options:
+        raise fail("option-conflict", "--for and --func", "they need FILE")
+    proved = dict(row.release.split() for row in READERS.values())
+    of_models = (*(row.packages for row in FRONTENDS.values()), *RUNTIMES.values())
+    names = [name for row in of_models for text in row.values() for name in text.split()]
+    here = {name: installed_release(name) for name in (*proved, *names, *FURTHER)}
+    found = list(misfits(here))
+    if as_json:
+        rows = [
+            {"name": name, "installed": here[name] or None, "proved": proved.get(name)}
+            for name in here
+        ]
+        document = {**STAMP, "python": sys.executable, "packages": rows}
+        misfit = [
+            {**asdict(row), "found": row.found or None, "command": row.command} for row in found
+        ]
+        click.echo(json.dumps({**document, "misfits": misfit}, indent=1))
+        return 1 if found else 0
+    table = [("package", "in this Python", "facts found with")]
+    table += ((name, here[name] or "not installed", proved.get(name, "-")) for name in here)
+    lines = [sys.executable, *aligned(table)]
+    for row in found:
+        lines += [str(row), f"    $ {row.command}"]
+    if not found:
+        lines.append("what is installed fits")
+    lines.append("models that convert, and what others need: tosa-flatbuffer frontends")
+    click.echo("\n".join(map(printable, lines)))
+    return 1 if found else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ from unit.building import example
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder
-from tosa_convert.cli import doctor as verdicts
 from tosa_convert.cli.doctor import stored_program
 from tosa_convert.cli.main import run, tosa_flatbuffer, verb
+from tosa_convert.consumers import environment
 from tosa_convert.consumers.doctor import StoredProgram, diagnose
 from tosa_convert.consumers.readers import (
     CONSUMERS,
@@ -269,7 +270,7 @@ def test_the_report_names_readers_reasons_and_commands(
     doctor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = {"tosa-tools": "2026.8.0", "ethos-u-vela": "5.1.0"}
-    monkeypatch.setattr(verdicts, "installed_release", lambda package: here.get(package, ""))
+    monkeypatch.setattr(environment, "installed_release", lambda package: here.get(package, ""))
     tc.save(convolution(), "m.tosa", weights="offset")
     code, out, err = doctor("m.tosa", "--for", "vela", "--for", "tosa-opt", "--for", "iree")
     assert (code, err) == (1, "")
@@ -295,8 +296,62 @@ def test_equal_reasons_are_printed_once(doctor: Any) -> None:
 
 
 def test_a_release_that_is_installed_is_found() -> None:
-    assert verdicts.installed_release("numpy") == np.__version__
-    assert verdicts.installed_release("no-such-package") == ""
+    assert environment.installed_release("numpy") == np.__version__
+    assert environment.installed_release("no-such-package") == ""
+
+
+@pytest.mark.parametrize(
+    ("installed", "expected"),
+    [
+        (
+            {"torch": ("2.15.0", []), "torchvision": ("0.28.1", ["torch==2.14.0", "numpy"])},
+            "torchvision 0.28.1 needs torch==2.14.0, and 2.15.0 is installed\n"
+            "    $ pip install torch==2.14.0\n",
+        ),
+        (
+            {"mlia-ethos-u": ("0.1.0", ["mlia==0.12.2", 'x; extra == "dev"'])},
+            "mlia-ethos-u 0.1.0 needs mlia==0.12.2, and it is not installed\n"
+            "    $ pip install mlia==0.12.2\n",
+        ),
+        (
+            {"onnx": ("1.23.0", []), "executorch": ("1.5.1", ['onnx<1.22; python_version > "3"'])},
+            "executorch 1.5.1 needs onnx<1.22, and 1.23.0 is installed\n"
+            "    $ pip install 'onnx<1.22'\n",
+        ),
+    ],
+)
+def test_without_a_file_packages_that_do_not_fit_are_named(
+    doctor: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    installed: dict[str, tuple[str, list[str]]],
+    expected: str,
+) -> None:
+    for name, (release, needs) in installed.items():
+        folder = tmp_path / f"{name.replace('-', '_')}-{release}.dist-info"
+        folder.mkdir()
+        lines = [f"Requires-Dist: {text}" for text in needs]
+        text = "\n".join(["Metadata-Version: 2.1", f"Name: {name}", f"Version: {release}", *lines])
+        (folder / "METADATA").write_text(f"{text}\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    code, out, err = doctor()
+    assert (code, err) == (1, "")
+    assert expected in out
+    for name, (release, _) in installed.items():
+        assert re.search(rf"^{name} +{re.escape(release)} ", out, re.MULTILINE)
+    found = json.loads(doctor("--json")[1])["misfits"]
+    assert f"    $ {found[0]['command']}\n" in out
+
+
+def test_packages_that_fit_are_no_failure(doctor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "misfits", lambda packages: iter(()))
+    code, out, _ = doctor()
+    assert (code, "what is installed fits\n" in out) == (0, True)
+
+
+def test_without_a_file_options_of_files_are_refused(doctor: Any) -> None:
+    code, _, err = doctor("--for", "vela")
+    assert (code, "they need FILE" in err) == (2, True)
 
 
 def test_only_a_program_of_for_that_does_not_read_the_file_is_a_failure(doctor: Any) -> None:
