@@ -205,11 +205,12 @@ def _pooled(
         span = a.shape[axis] + low[axis] + high[axis] - window[axis]
         high[axis] -= span % strides[axis]
     inside = word != "add" and all(
-        0 <= n < window[axis] for axis in axes for n in (low[axis], high[axis])
+        n < window[axis] for axis in axes for n in (low[axis], high[axis])
     )
-    pooled_pads = {axis: (low[axis], high[axis]) for axis in axes} if inside else {}
+    # Elements beyond the last window are cut off; zeros would count in a mean.
+    pooled_pads = {axis: (max(low[axis], 0), max(high[axis], 0)) for axis in axes if inside}
     for axis in pooled_pads:
-        low[axis] = high[axis] = 0
+        low[axis], high[axis] = min(low[axis], 0), min(high[axis], 0)
     a = layout.pad(s, a, low, high, 0 if word == "average" else neutral(word, a.dtype))
     others = [k for k in range(a.rank) if k not in axes]
     spatial = [*(-1,) * (2 - len(axes)), *axes]

@@ -20,12 +20,14 @@ _Int = npt.NDArray[np.int64]
 
 _BITS: Final = 15
 _LARGEST: Final = (1 << _BITS) - 1
+_FINE: Final = 1 << 31
 #: exp(-2 ** n) with 31 fraction bits, from n = -2 on.
-_POWERS: Final = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
+_POWERS: Final = tuple(round(math.exp(-(2.0**power)) * _FINE) for power in range(-2, 5))
 #: exp(-1/8) and 1/3 with 31 fraction bits; 48/17 and -32/17 with 29.
-_EXP_EIGHTH: Final = 1895147668
-_THIRD: Final = 715827883
-_START, _SLOPE = 1515870810, -1010580540
+_EXP_EIGHTH: Final = round(math.exp(-1 / 8) * _FINE)
+_THIRD: Final = round(_FINE / 3)
+START: Final = round(48 / 17 * (1 << 29))
+SLOPE: Final = round(-32 / 17 * (1 << 29))
 #: Integer bits of the input of LOGISTIC, and of TANH as a gate's activation.
 GATE_BITS: Final = 3
 
@@ -128,7 +130,7 @@ def _inverse(x: _Int, bits: int, less: int) -> _Int:
     """
     half = x + _LARGEST + 1 >> 1
     one = 1 << 13
-    found = _narrow(_START) + _product(half, _narrow(_SLOPE))
+    found = _narrow(START) + _product(half, _narrow(SLOPE))
     for _ in range(3):
         found = found + _shifted_left(_product(found, one - _product(half, found)), 2)
     return _shifted_left(found - less, bits)
@@ -144,7 +146,7 @@ def quotients(x: _Int, by: int, scale: tuple[int, int]) -> _Int:
     x, by = (-x, -by) if by < 0 else (x, by)
     zeros = 32 - by.bit_length()
     half = np.array((by << zeros) >> 1, np.int64)
-    inverse = _START + _product(half, _SLOPE, 31)
+    inverse = START + _product(half, SLOPE, 31)
     for _ in range(3):
         rest = (1 << 29) - _product(half, inverse, 31)
         inverse = inverse + _shifted_left(_product(inverse, rest, 31), 2, 31)

@@ -6,6 +6,8 @@ import math
 import struct
 from typing import Final
 
+import numpy as np
+
 from tosa_convert.frontends.lowering.scope import NotLowered
 
 #: RESCALE's multiplier and shift.
@@ -14,7 +16,9 @@ Scale = tuple[int, int]
 _LARGEST_EXPONENT: Final = 29
 _USUAL: Final = "quantise with scales of a usual size"
 #: Type -> its lowest and its highest element.
-RANGES: Final = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
+RANGES: Final = {
+    name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in ("int8", "uint8", "int16")
+}
 #: Codes of activations -> the lowest and the highest number; None where there is none.
 ACTIVATIONS: Final[dict[int, tuple[float | None, float | None]]] = {
     0: (None, None),

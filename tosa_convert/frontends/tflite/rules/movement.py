@@ -25,6 +25,7 @@ from tosa_convert.frontends.lowering.indexing import (
 )
 from tosa_convert.frontends.lowering.reductions import by_operator
 from tosa_convert.frontends.lowering.scope import (
+    BOOL,
     FLOAT32,
     INT32,
     Array,
@@ -300,7 +301,7 @@ def _strided_slice(n: Node) -> Array:
         start = None if begin_mask >> at & 1 else begin[at]
         stop = None if end_mask >> at & 1 else end[at]
         places = range(*slice(start, stop, step).indices(size))
-        taken.append((places.start, len(places), places.step))
+        taken.append((places.start, len(places), places.step if len(places) > 1 else 1))
         shape.append(len(places))
     shape += a.shape[len(taken) :]
     return layout.reshape(s, _taken(n, a, taken), shape)
@@ -309,22 +310,16 @@ def _strided_slice(n: Node) -> Array:
 def _taken(n: Node, a: Array, axes: Sequence[tuple[int, int, int]]) -> Array:
     """Return so many elements from a start on, by a step, along each axis."""
     s = n.scope
-    backwards = [axis for axis, (_, count, step) in enumerate(axes) if step < 0 and count > 1]
+    backwards = [axis for axis, (_, _, step) in enumerate(axes) if step < 0]
     if backwards:
         a = layout.reverse(s, a, backwards)
-    starts, stops, steps = list(a.shape), list(a.shape), [1] * a.rank
+    starts, stops, steps = list(a.shape), list(a.shape), list(a.shape)
     for axis, size in enumerate(a.shape):
         start, count, step = axes[axis] if axis < len(axes) else (0, size, 1)
         start = size - 1 - start if axis in backwards else start
-        steps[axis] = abs(step) if count > 1 else 1
+        steps[axis] = abs(step)
         starts[axis], stops[axis] = start, start + (count - 1) * steps[axis] + 1
-        if not count:
-            stops[axis] = start
-    return (
-        a
-        if stops == list(a.shape) and not any(starts) and max(steps) == 1
-        else layout.cut(s, a, starts, stops, steps)
-    )
+    return layout.cut(s, a, starts, stops, steps)
 
 
 def _pad(n: Node) -> Array:
@@ -368,14 +363,14 @@ def _mirror_pad(n: Node) -> Array:
 
 def _tile(n: Node) -> Array:
     a, times = n.array(0), n.ints(1)
-    if min(times, default=1) < 1:
+    if any(count < 1 for count in times):
         raise NotLowered("TOSA does not have empty tensors")
     if a.data is not None:
         shape = [size * count for size, count in zip(a.shape, times, strict=True)]
         if math.prod(shape) > _MOST:
             raise NotLowered(f"it makes {math.prod(shape)} elements of a constant")
         return constant(np.tile(whole_data(a), times))
-    return layout.tile(n.scope, a, times) if max(times, default=1) > 1 else a
+    return layout.tile(n.scope, a, times)
 
 
 def _broadcast_to(n: Node) -> Array:
@@ -415,7 +410,7 @@ def offsets_like(a: Array, size: int, rank: int, axis: int) -> Array:
 
 def _diagonal(n: Node) -> Array:
     """Make a matrix with a diagonal; the other elements are those of a matrix, or 0."""
-    s, diagonal = n.scope, n.array(len(n.given) - 1)
+    s, diagonal = n.scope, n.plain(len(n.given) - 1)
     size = diagonal.shape[-1]
     if size > 1 << 14:
         raise ValueError("a matrix without end")
@@ -423,7 +418,7 @@ def _diagonal(n: Node) -> Array:
         np.eye(size, dtype=bool).reshape((1,) * (diagonal.rank - 1) + (size, size))
     )
     if len(n.given) == 2:
-        others = n.array(0)
+        others = n.plain(0)
         if others.shape[-2:] != (size, size):
             raise NotLowered("its matrices are not square", "use square matrices")
     else:
@@ -507,18 +502,20 @@ def _gather_nd(n: Node) -> Array:
 
 
 def _scatter_nd(n: Node) -> Array:
-    """Add updates to zeros."""
+    """Add updates to zeros; of truth values one that is true is enough."""
     s, index, updates, shape = n.scope, n.array(0), n.plain(1), n.ints(2)
     depth = index.shape[-1]
     rows, columns = math.prod(shape[:depth]), math.prod(shape[depth:])
-    table = constant(np.zeros((rows, columns), updates.dtype))
     places = layout.reshape(s, _places(n, index, shape[:depth]), (math.prod(index.shape[:-1]),))
     held = layout.reshape(s, updates, (places.size, columns))
-    word = "set" if updates.dtype == np.bool_ else "add"
+    word = "add"
     if places.data is not None and len(np.unique(whole_data(places))) == places.size:
         word = "set"
+    elif held.dtype == BOOL:
+        held, word = s.cast(held, np.int8), "max"
+    table = constant(np.zeros((rows, columns), held.dtype))
     made = combined_rows(s, table, places, held, word)
-    return layout.reshape(s, made, shape)
+    return layout.reshape(s, s.cast(made, updates.dtype), shape)
 
 
 def _embedding_lookup(n: Node) -> Array:

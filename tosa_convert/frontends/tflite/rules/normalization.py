@@ -55,8 +55,8 @@ _LOG_SCALE: Final = 16 / 256
 _LOG_STEPS: Final = 16.0
 #: The largest matrix of channels by channels that sums near ones.
 _MOST_CHANNELS: Final = 2048
-#: 48/17, -32/17 and 1 with 29 bits after the point.
-_START, _SLOPE, _UNIT = 1515870810, -1010580540, 1 << 29
+#: 1 with 29 bits after the point.
+_UNIT: Final = 1 << 29
 #: As many exponentials of 0 have a sum by which SOFTMAX of 8 bits divides with a shift of 32 bits.
 _MOST_EXPONENTIALS: Final = 512
 _MOST_SHIFT: Final = 31
@@ -99,7 +99,7 @@ def _of_8_bits(n: Node, x: Array) -> Array:
     total = _last(s, shares, "reduce_sum")
     zeros = s.elementwise("clz", total)
     half = s.elementwise("logical_left_shift", total, s.sub(zeros, 1))
-    inverse = s.add(high_product(s, half, _SLOPE), _START)
+    inverse = s.add(high_product(s, half, integer_functions.SLOPE), integer_functions.START)
     for _ in range(3):
         rest = s.sub(_UNIT, high_product(s, half, inverse))
         step = s.elementwise("logical_left_shift", high_product(s, inverse, rest), 2)

@@ -128,10 +128,8 @@ def _nearest(n: Node) -> Array:
 
 def _places(size: int, wanted: int, *, aligned: bool, half: bool) -> Any:
     """Return the elements that TFLite takes along an axis; it computes in FP32."""
-    is_aligned = aligned and wanted > 1
-    step = np.float32(
-        (size - 1) / np.float32(wanted - 1) if is_aligned else size / np.float32(wanted)
-    )
+    # Of one element that is wanted each step is as good as another.
+    step = np.float32((size - aligned) / np.float32(max(wanted - aligned, 1)))
     at = (np.arange(wanted, dtype=np.float32) + np.float32(0.5 if half else 0)) * step
     whole = np.floor(at + np.float32(0.5)) if aligned else np.floor(at)
     return np.clip(whole.astype(np.int64), 0, size - 1)
