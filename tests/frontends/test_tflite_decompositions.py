@@ -1,8 +1,7 @@
-"""Operators of TFLite: cumulative sums, largest elements, CONV_3D_TRANSPOSE."""
+"""Operators of TFLite in models of several, or that are not lowered."""
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from frontends.lowered_tflite import NEEDS_TFLITE, lowered
+from frontends.lowered_tflite import NEEDS_TFLITE, lowered, run_program
 from frontends.tflite_models import OperatorRow, TensorRow, model
+from frontends.tflite_operators.programs import Program
+from frontends.tflite_operators.write import write
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
@@ -29,33 +30,6 @@ def numbers(shape: Sequence[int], dtype: str = "float32") -> Any:
     return np.random.default_rng(0).integers(-4, 5, shape).astype(dtype)
 
 
-def cumulative_sum(x: Any, axis: int, *, exclusive: bool, reverse: bool) -> Any:
-    if reverse:
-        turned = cumulative_sum(np.flip(x, axis), axis, exclusive=exclusive, reverse=False)
-        return np.flip(turned, axis)
-    total = np.cumsum(x, axis, dtype=x.dtype)
-    return total - x if exclusive else total
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
-@pytest.mark.parametrize(("shape", "axis"), [((3, 7), 1), ((2, 3, 4, 5), -3), ((4, 1), 1)])
-def test_cumulative_sums(tmp_path: Path, dtype: str, shape: tuple[int, ...], axis: int) -> None:
-    rows = [TensorRow("x", dtype, shape), TensorRow("axis", "int32", (), integers(axis)[0])]
-    operators: list[OperatorRow] = []
-    options: list[dict[str, bool]] = []
-    for exclusive, reverse in itertools.product((False, True), repeat=2):
-        rows.append(TensorRow(f"y{len(operators)}", dtype, shape))
-        options.append({"exclusive": exclusive, "reverse": reverse})
-        operators.append(OperatorRow("CUMSUM", (0, 1), (len(rows) - 1,), options[-1]))
-    graph = lowered(tmp_path, rows, operators, [0], [2, 3, 4, 5])
-    assert graph.main.outputs == ["y0", "y1", "y2", "y3"]
-    x = numbers(shape, dtype)
-    found = tc.run(graph, {"x": x}).outputs
-    for name, given in zip(found, options, strict=True):
-        np.testing.assert_array_equal(found[name], cumulative_sum(x, axis, **given))
-
-
 def test_an_infinity_reaches_later_sums_only(tmp_path: Path) -> None:
     rows = [TensorRow("x", "float32", (5,)), TensorRow("axis", "int32", (), integers(0)[0])]
     rows.append(TensorRow("y", "float32", (5,)))
@@ -65,80 +39,6 @@ def test_an_infinity_reaches_later_sums_only(tmp_path: Path) -> None:
     assert {one.location for one in graph.main.operators if one.spec.name == "ADD"} == {
         'loc("y"("m.tflite":0:0))'
     }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "int32", "int16", "int8"])
-@pytest.mark.parametrize(("shape", "count"), [((9,), 3), ((2, 3, 6), 6), ((4, 5), 1)])
-def test_the_largest_elements_and_where_they_are(
-    tmp_path: Path, dtype: str, shape: tuple[int, ...], count: int
-) -> None:
-    made = (*shape[:-1], count)
-    rows = [
-        TensorRow("x", dtype, shape),
-        TensorRow("k", "int32", (), integers(count)[0]),
-        TensorRow("values", dtype, made),
-        TensorRow("indices", "int32", made),
-    ]
-    graph = lowered(tmp_path, rows, [OperatorRow("TOPK_V2", (0, 1), (2, 3))], [0], [2, 3])
-    x = numbers(shape, dtype)
-    order = np.argsort(-x.astype(np.int32), axis=-1, kind="stable")[..., :count]
-    found = tc.run(graph, {"x": x}).outputs
-    np.testing.assert_array_equal(found["indices"], order)
-    np.testing.assert_array_equal(found["values"], np.take_along_axis(x, order, -1))
-
-
-def transposed_convolution(
-    x: Any, weights: Any, sizes: Sequence[int], strides: Sequence[int], before: Sequence[int]
-) -> Any:
-    """Return each element of x adds the kernel to the result, from its place times the stride."""
-    result = np.zeros(sizes, np.float64)
-    for at in np.ndindex(*x.shape[:4]):
-        for part in np.ndindex(*weights.shape[:3]):
-            to = [at[k + 1] * strides[k] + part[k] - before[k] for k in range(3)]
-            if all(0 <= to[k] < sizes[k + 1] for k in range(3)):
-                result[at[0], to[0], to[1], to[2]] += weights[part] @ x[at]
-    return result
-
-
-@pytest.mark.parametrize(
-    ("padding", "strides", "sizes", "before", "activation"),
-    [
-        (1, (1, 1, 1), (2, 4, 5, 6, 3), (0, 0, 0), 3),
-        (1, (2, 1, 3), (2, 6, 5, 12, 3), (0, 0, 0), 0),
-        (0, (2, 2, 1), (2, 6, 8, 4, 3), (0, 0, 1), 3),
-        (0, (3, 2, 2), (2, 8, 7, 7, 3), (0, 0, 1), 0),
-        (0, (1, 1, 1), (2, 3, 1, 4, 3), (0, 2, 1), 0),
-    ],
-)
-def test_transposed_convolutions_of_three_axes(
-    tmp_path: Path,
-    padding: int,
-    strides: tuple[int, ...],
-    sizes: tuple[int, ...],
-    before: tuple[int, ...],
-    activation: int,
-) -> None:
-    weights, bias = numbers((2, 2, 3, 3, 2)), numbers((3,))
-    shape = (2, 3, 4, 4, 2)
-    rows = [
-        TensorRow("sizes", "int32", (5,), integers(*sizes)),
-        TensorRow("w", "float32", weights.shape, weights),
-        TensorRow("x", "float32", shape),
-        TensorRow("b", "float32", bias.shape, bias),
-        TensorRow("y", "float32", sizes),
-    ]
-    fields = ("stride_d", "stride_h", "stride_w")
-    options = dict(zip(fields, strides, strict=True), padding=padding, activation=activation)
-    options.update(dict.fromkeys(("dilation_d", "dilation_w", "dilation_h"), 1))
-    operator = OperatorRow("CONV_3D_TRANSPOSE", (0, 1, 2, 3), (4,), options)
-    graph = lowered(tmp_path, rows, [operator], [2], [4])
-    x = numbers(shape)
-    expected = transposed_convolution(x, weights, sizes, strides, before) + bias
-    if activation:
-        expected = np.clip(expected, 0, 6)
-    found = tc.run(graph, {"x": x}).outputs["y"]
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_operators_that_follow_one_another_are_put_in_order(tmp_path: Path) -> None:
@@ -230,3 +130,23 @@ def test_a_matrix_that_no_memory_holds_is_refused_by_name(tmp_path: Path) -> Non
     with pytest.raises(tc.TosaConvertError, match="MATRIX_DIAG of") as caught:
         lowered(tmp_path, rows, [OperatorRow("MATRIX_DIAG", (0,), (1,))], [0], [1])
     assert caught.value.code == "unrecognised-input"
+
+
+def test_a_window_of_channels_has_its_last_one(tmp_path: Path) -> None:
+    """LiteRT's reference kernel leaves it out, its other kernel does not."""
+    program = Program("LOCAL_RESPONSE_NORMALIZATION", "numpy")
+    x = program.input("float32", (1, 2, 3, 8))
+    options = {"radius": 2, "bias": 1.5, "alpha": 0.5, "beta": 0.75}
+    found = run_program(tmp_path, program, [x], ("float32", (1, 2, 3, 8)), **options)
+    x0 = program.arrays["x0"]
+    sums = [(x0[..., max(0, at - 2) : at + 3] ** 2).sum(-1) for at in range(8)]
+    np.testing.assert_allclose(found, x0 / (1.5 + 0.5 * np.stack(sums, -1)) ** 0.75, rtol=1e-4)
+
+
+def test_an_operator_with_operands_of_too_many_axes_is_named(tmp_path: Path) -> None:
+    program = Program("BATCH_MATMUL", "damaged")
+    x, y = program.input("float32", (2, 1, 3, 4, 5)), program.input("float32", (1, 4, 4))
+    program.returns(program.apply("BATCH_MATMUL", [x, y], ("float32", (3, 4, 4))))
+    with pytest.raises(tc.TosaConvertError, match=r"BATCH_MATMUL ") as caught:
+        tc.frontends.from_tflite(write(program, tmp_path))
+    assert caught.value.code == "not-lowered"

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import json
 import re
 from collections import Counter
-from functools import cache
 from pathlib import Path
 from typing import Final
 
 import pytest
 from first_uses import tflite_uses
 from frontends.recorded_tflite import check, merged
-from frontends.tflite_operators.programs import Program
+from frontends.tflite_operators.sequences import sequences
 from frontends.tflite_operators.write import all_programs, write
 from frontends.tflite_schema import OPERATORS
 
@@ -72,14 +70,10 @@ SAMPLE: Final = (
     *("L2_NORMALIZATION/int8_rank_4_5", "L2_NORMALIZATION/uint8_rank_2_10"),
     *("LOG_SOFTMAX/int8_rank_4_5", "LOG_SOFTMAX/uint8_rank_2_10"),
 )
-#: Models into which recorded programs are merged, and the programs of an operator that are recorded.
-PARTS, LEAST = 11, 8
+#: Models into which recorded programs are merged; one of so many is recorded.
+PARTS, STEP = 2, 3
 #: Models into which first uses are merged.
 USES: Final = 6
-#: Operators of which some programs differ in the last places, and nowhere else.
-NEAR: Final = ("CUMSUM", "GELU", "HARD_SWISH")
-#: LiteRT runs a whole model with other kernels, which round otherwise, if one operator is of these.
-NO_REFERENCE: Final = ("CEIL", "ROUND", "ELU")
 
 
 def test_each_program_has_a_name_of_its_own_and_is_a_model(tmp_path: Path) -> None:
@@ -132,36 +126,10 @@ def test_operators_and_options_are_those_of_the_schema() -> None:
             assert found.groups() == (kinds.get(place[-1], "UOffsetTRelative"), place[:-1]), one
 
 
-@cache
-def plain_programs() -> list[Program]:
-    """Return the programs that are equal to TFLite, without those that have states or several parts."""
-    known = json.loads((Path(__file__).with_name("operator_results.json")).read_text())["tflite"]
-    return [
-        program
-        for program in all_programs()
-        if (known.get(f"{program.operator}/{program.name}") == "equal" or program.operator in NEAR)
-        and not program.others
-        and not any(one.is_variable or one.dtype == "resource" for one in program.tensors)
-        and not any(one.dtype.startswith("int64") for one in program.tensors)
-    ]
-
-
 @pytest.mark.parametrize("part", range(PARTS))
-def test_programs_give_what_tflite_gave(part: int, tmp_path: Path) -> None:
-    """Of many operators in one model, some programs of each operator; see recorded_tflite.py."""
-    chosen = []
-    for _, group in itertools.groupby(plain_programs(), lambda one: one.operator):
-        programs = list(group)
-        step = max(1, len(programs) // LEAST)
-        chosen += [
-            one
-            for at, one in enumerate(programs)
-            if at % step == 0 or f"{one.operator}/{one.name}" in SAMPLE
-        ]
-    without = [one for one in chosen if any(row.operator in NO_REFERENCE for row in one.rows)]
-    others = [one for one in chosen if one not in without]
-    chosen = without if part == PARTS - 1 else others[part :: PARTS - 1]
-    check(merged(chosen), tmp_path, 3e-5, others=0.04)
+def test_sequences_give_what_tflite_gave(part: int, tmp_path: Path) -> None:
+    """Of several operators one after the other; see recorded_tflite.py."""
+    check(merged(list(sequences())[part * STEP :: PARTS * STEP]), tmp_path, 3e-5, others=0.04)
 
 
 @pytest.mark.parametrize("part", range(USES))

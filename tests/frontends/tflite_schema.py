@@ -41,7 +41,8 @@ _TABLE: Final = """
 ADD 0 11 activation:0b
 AVERAGE_POOL_2D 1 5 padding:0b stride_w:1i stride_h:2i filter_width:3i filter_height:4i activation:5b
 CONCATENATION 2 10 axis:0i activation:1b
-CONV_2D 3 1 padding:0b stride_w:1i stride_h:2i activation:3b dilation_w:4i dilation_h:5i
+CONV_2D 3 1 padding:0b stride_w:1i stride_h:2i activation:3b dilation_w:4i dilation_h:5i \
+quantized_bias_type:6b
 DEPTHWISE_CONV_2D 4 2 padding:0b stride_w:1i stride_h:2i depth_multiplier:3i activation:4b \
 dilation_w:5i dilation_h:6i
 DEPTH_TO_SPACE 5 94 block_size:0i
@@ -49,7 +50,7 @@ DEQUANTIZE 6 38
 EMBEDDING_LOOKUP 7 0
 FLOOR 8 0
 HASHTABLE_LOOKUP 10 0
-FULLY_CONNECTED 9 8 activation:0b keep_num_dims:2?
+FULLY_CONNECTED 9 8 activation:0b keep_num_dims:2? quantized_bias_type:4b
 L2_NORMALIZATION 11 12 activation:0b
 L2_POOL_2D 12 5 padding:0b stride_w:1i stride_h:2i filter_width:3i filter_height:4i activation:5b
 LOCAL_RESPONSE_NORMALIZATION 13 13 radius:0i bias:1f alpha:2f beta:3f
@@ -100,7 +101,7 @@ LESS_EQUAL 63 46
 SELECT 64 47
 SLICE 65 48
 SIN 66 0
-TRANSPOSE_CONV 67 49 padding:0b stride_w:1i stride_h:2i activation:3b
+TRANSPOSE_CONV 67 49 padding:0b stride_w:1i stride_h:2i activation:3b quantized_bias_type:4b
 SPARSE_TO_DENSE 68 50 validate_indices:0?
 TILE 69 51
 EXPAND_DIMS 70 52
