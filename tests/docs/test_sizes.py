@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 105890,
+    "tests": 105910,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6200,
@@ -21,7 +21,7 @@ LINES: dict[str, int] = {
     "tosa_convert/eras": 2360,
     "tosa_convert/formats": 22400,
     "tosa_convert/frontends": 31240,
-    "tosa_convert/golden": 15350,
+    "tosa_convert/golden": 15370,
     "tosa_convert/graph": 4590,
     "tosa_convert/io": 2290,
     "tosa_convert/process": 1030,

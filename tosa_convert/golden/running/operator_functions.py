@@ -18,6 +18,7 @@ from tosa_convert.builder.infer_results import UNKNOWN, Known, choices_of_operan
 from tosa_convert.builder.values import WrongArgument
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.npz import Slot
 from tosa_convert.golden.running.programs import (
     input_arrays,
     input_slots,
@@ -270,9 +271,11 @@ def run(
 ) -> tuple[list[Array], GraphStatus]:
     """Run a program in numpy, with the arguments and results of `tosa_reference_model.run`.
 
-    Every type of TOSA can be passed and returned, those that numpy lacks as types of ml_dtypes, or as
-    raw bytes of their width. `inst_id`, `debug_filename`, `is_unbuffered`, `debug_mode`, `verbosity` and
-    `fp_format` are about the model's log, and there is none.
+    As the model does, it takes an array of any type of an input's width for the bytes of the input, and
+    returns BF16 and FP8, which numpy lacks, as raw bytes: `.view(ml_dtypes.bfloat16)` has the numbers.
+    Inputs may be of ml_dtypes as well, and programs have every type of TOSA. `inst_id`,
+    `debug_filename`, `is_unbuffered`, `debug_mode`, `verbosity` and `fp_format` are about the model's
+    log, and there is none.
 
     Args:
         tosa_binary: the bytes of a flatbuffer, or anything else that `tosa_convert.load` reads.
@@ -323,7 +326,7 @@ def run(
         names = ", ".join(map(str, slots)) or "none"
         message = f"found {len(inputs)} arrays, expected {len(slots)}: {names}"
         raise fail("input-mismatch", "inputs", message)
-    arrays = {slot.key: array for slot, array in zip(slots, inputs, strict=True)}
+    arrays = {slot.key: _given(array, slot) for slot, array in zip(slots, inputs, strict=True)}
     given = input_arrays(program.graph, arrays)
     options = RunOptions(
         precise=bool(precise_mode),
@@ -342,4 +345,20 @@ def run(
     found = result.bounds if bounds_mode else result.outputs
     own, returned = output_slots(program.graph), program.graph.main.outputs
     keys = [slot.key for name in returned for slot in own if slot.tensor == name]
-    return [found[key] for key in keys], GraphStatus.TOSA_VALID
+    lacks = {slot.key for slot in own if not slot.dtype.is_in_bytes}
+    return [
+        _raw(found[key]) if key in lacks and found[key].dtype.isbuiltin == 2 else found[key]
+        for key in keys
+    ], GraphStatus.TOSA_VALID
+
+
+def _given(array: Any, slot: Slot) -> Any:
+    """Return the bytes of an array whose elements are as wide as an input's, and others as they are."""
+    target = slot.dtype.numpy
+    is_other = isinstance(array, np.ndarray) and array.dtype != target and not slot.dtype.is_in_bytes
+    return _raw(array) if is_other and array.dtype.itemsize == target.itemsize else array
+
+
+def _raw(array: Array) -> Array:
+    """Return the elements of an array as bytes."""
+    return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}").reshape(array.shape)
