@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plug-in of pytest by which ExecuTorch's tests run TOSA in numpy, without the native reference model.
+r"""A plug-in of pytest by which ExecuTorch's tests run TOSA in numpy, without the reference model.
 
-    PYTHONPATH=examples python -m pytest -p executorch_reference -k tosa \\
+    PYTHONPATH=examples python -m pytest -p executorch_reference -k tosa \
         --pyargs executorch.backends.arm.test.ops.test_abs
 
 ExecuTorch's Arm backend imports `tosa_reference_model` when it runs a program; this is it, on every
