@@ -47,6 +47,7 @@ RUN = {
     "docs/validation.md": ("torch-mlir",),
     "docs/zoo.md": ("torch",),
     "docs/tutorial.md": ("torch-mlir", "tosa-tools"),
+    "docs/guides/accuracy.md": ("tosa-tools",),
     "docs/guides/custom-operators.md": (),
     "docs/guides/ci.md": ("lit", "filecheck"),
     "docs/guides/iree.md": ("tosa-tools",),

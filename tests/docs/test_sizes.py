@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 105910,
+    "tests": 106700,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6200,
@@ -21,15 +21,15 @@ LINES: dict[str, int] = {
     "tosa_convert/eras": 2360,
     "tosa_convert/formats": 22400,
     "tosa_convert/frontends": 31240,
-    "tosa_convert/golden": 15370,
-    "tosa_convert/graph": 4590,
+    "tosa_convert/golden": 15720,
+    "tosa_convert/graph": 4600,
     "tosa_convert/io": 2290,
     "tosa_convert/process": 1030,
-    "tosa_convert/qualify": 11150,
+    "tosa_convert/qualify": 11870,
     "tosa_convert/reference": 3760,
     "tosa_convert/rewrites": 4440,
     "tosa_convert/rules": 5820,
-    "tosa_convert/views": 5040,
+    "tosa_convert/views": 5060,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.
 WORDS = {"words by hand": 60000, "words generated": 24900}

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,7 +29,6 @@ from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.qualify.bisection.bisect import bisect
 from tosa_convert.qualify.bisection.result import save_case
-from tosa_convert.qualify.bisection.search import align
 from tosa_convert.qualify.reduction.reduce import reduce
 
 pytestmark = pytest.mark.usefixtures("refmodel")
@@ -221,14 +219,6 @@ def test_tflite_and_torch_need_the_original(chain: Graph) -> None:
     for kind in ("tflite", "torch"):
         with pytest.raises(TosaConvertError, match="the original model is needed"):
             open_backend(kind, chain, {})
-
-
-def test_unnamed_steps_are_recognised_by_type_shape_order_and_value(chain: Graph) -> None:
-    x = np.array([30, -40, 0, 70], np.int32)
-    golden = {i.name: i.arrays[i.name] for i in iterate_tensors(chain, {"x": x})}
-    steps = [golden["a"], golden["c"] + 1, np.zeros((2, 2), np.int32)]
-    found = align(chain, golden.items(), [partial(np.asarray, step) for step in steps])
-    assert found == {"a": 0, "c": 1}
 
 
 def test_floating_point_is_judged_by_the_operators_rule(builder: MakeBuilder) -> None:

@@ -15,6 +15,7 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.backends.isolated import OtherModel
 from tosa_convert.golden.backends.runners import Record, Runner, open_backend
+from tosa_convert.golden.checking.sources import recorded
 from tosa_convert.golden.running.intermediates import iterate_tensors, save_to_folder
 from tosa_convert.golden.running.programs import as_graph
 from tosa_convert.graph import Graph
@@ -119,7 +120,8 @@ def test_recorded_results_are_read_one_at_a_time(
     elif kind == "steps":
         names = [f"t{i}" for i in range(TENSORS)]
         assert set(names) == set(found.arrays)
-        found = Record("left", {}, [partial(found.arrays.__getitem__, n) for n in names])
+        steps = [recorded(name, partial(found.arrays.__getitem__, name)) for name in names]
+        found = Record("left", {}, lambda: steps)
     assert search(graph, found) < 2 * BATCH
 
 

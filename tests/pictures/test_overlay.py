@@ -164,7 +164,7 @@ def test_a_result_of_another_program_is_refused() -> None:
 )
 def test_what_is_not_a_result_is_refused(result: Any) -> None:
     with pytest.raises(
-        TosaConvertError, match="not a result that check, bisect, suite or power wrote"
+        TosaConvertError, match="not a result that check, bisect, chain, suite or power wrote"
     ) as info:
         of_example(result)
     assert info.value.findings[0].code == "file-error"

@@ -22,12 +22,14 @@ from tosa_convert.version import version_text
 SECTIONS: Final = {
     "Convert": ("convert", "extensions", "frontends", "repack", "upgrade", "weights"),
     "Look": ("data", "diff", "doctor", "explain", "report", "show", "validate"),
-    "Run and check": ("bisect", "check", "fuzz", "generate", "power", "reduce", "run", "suite"),
+    "Run and check": (
+        *("bisect", "chain", "check", "fuzz", "generate", "power", "reduce", "run", "suite"),
+    ),
     "Edit": ("extract", "rewrite"),
 }
 VERBS: Final = tuple(name for names in SECTIONS.values() for name in names)
 #: Verbs of the folder `qualify`.
-_OF_QUALIFICATION: Final = ("bisect", "fuzz", "generate", "power", "reduce", "suite")
+_OF_QUALIFICATION: Final = ("bisect", "chain", "fuzz", "generate", "power", "reduce", "suite")
 
 
 class _AllVerbs(VerbGroup):

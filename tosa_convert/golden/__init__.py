@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tosa_convert.golden.running.run_options import RunOptions
     from tosa_convert.qualify.bisection.bisect import bisect
     from tosa_convert.qualify.bisection.result import Bisection, Case, Divergence, save_case
+    from tosa_convert.qualify.chain.chain import chain
+    from tosa_convert.qualify.chain.result import Chain
     from tosa_convert.qualify.detection.power import (
         ChangePower,
         Power,
@@ -49,6 +51,7 @@ __all__ = [
     "Bisection",
     "Bound",
     "Case",
+    "Chain",
     "ChangePower",
     "Comparison",
     "Divergence",
@@ -69,6 +72,7 @@ __all__ = [
     "Tolerances",
     "assert_close",
     "bisect",
+    "chain",
     "check",
     "compare",
     "edge_coverage",
@@ -102,6 +106,8 @@ _PUBLIC = {
     "tosa_convert.golden.running.run_options": "RunOptions",
     "tosa_convert.qualify.bisection.bisect": "bisect",
     "tosa_convert.qualify.bisection.result": "Bisection Case Divergence save_case",
+    "tosa_convert.qualify.chain.chain": "chain",
+    "tosa_convert.qualify.chain.result": "Chain",
     "tosa_convert.qualify.detection.power": "ChangePower Power TensorPower Threshold power",
     "tosa_convert.qualify.random_graphs.generate": "generate",
     "tosa_convert.qualify.reduction.reduce": "Failure Reduction reduce",

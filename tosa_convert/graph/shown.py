@@ -45,3 +45,13 @@ def json_value(value: Any) -> Any:
 def arrays_text(arrays: Mapping[str, Any]) -> str:
     """Return a line for each array: its name, type and shape."""
     return "\n".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in arrays.items())
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """Return the lines of a table in Markdown, with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [head, ["-" * width for width in widths], *rows]
+    return [
+        "| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) + " |"
+        for line in lines
+    ]

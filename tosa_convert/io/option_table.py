@@ -122,7 +122,7 @@ _TABLE: Final = """
     Where groups of operators come from: folders in the names of tensors, or in the names of locations.
     By default whichever has more.
 --errors read <JSON>
-    Show a result as colour: the JSON that check, bisect, suite or power wrote.
+    Show a result as colour: the JSON that check, bisect, chain, suite or power wrote.
 ## Comparison
 --against file <BACKEND>
     The backend: numpy, iree, tflite:MODEL, torch:MODEL, onnxruntime:MODEL, jax:FILE.py:NAME, a .py file
@@ -208,7 +208,8 @@ _TABLE: Final = """
 --junit write <FILE>
     Also write the result as JUnit XML; - is standard output.
 --html write <FILE> needs:--against,--frontends
-    Also write the result as a table in one HTML file; - is standard output.
+    Also write the result as one HTML file; - is standard output.
+    + It has a table.
 --svg value:svg name:to
     Write an SVG picture instead.
 --dot value:dot name:to
@@ -359,6 +360,8 @@ _TABLE: Final = """
     Use random inputs of N seeds.
 --calibration read <NPZ> excludes:--seeds,--random,--range,--edges
     Use each sample of a file: arrays by input with a further first dimension.
+--in-a-row flag needs:--calibration
+    The samples are calls in a row: variables keep their states from one to the next.
 --variables read <NPZ>
     Initial states of variables, by name.
 ## Processes and limits

@@ -61,7 +61,7 @@ WRITES = {
     "weights strip": ["m.tosa", "-o", "-"],
 }
 #: Verbs whose arguments are not programs.
-OTHERS = {"data", "explain", "extensions", "frontends", "fuzz", "generate", "suite"}
+OTHERS = {"chain", "data", "explain", "extensions", "frontends", "fuzz", "generate", "suite"}
 #: Verbs whose -o is not a program.
 REPORTS = {"report", "run", "validate", "weights export"}
 NEED_REFERENCE = {"bisect", "check", "power", "run", "suite"}

@@ -13,6 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -48,6 +49,7 @@ from tosa_convert.golden.backends.process import (
     unknown_backend,
 )
 from tosa_convert.golden.backends.tflite_model import pair_with_tflite
+from tosa_convert.golden.checking.sources import Recorded, steps_of_model
 from tosa_convert.golden.running.programs import (
     input_slots,
     output_slots,
@@ -237,7 +239,7 @@ class Runner(Protocol):
 
 
 class Record:
-    """Results of one run, by tensor, and `steps`: unnamed results in execution order.
+    """Results of one run, by tensor, and `steps`: returns those of a model's operators, in order.
 
     Neither needs to be in memory. files: a folder with them that is removed with this object.
     notes: what the reader of a report should know, such as which tensors were taken for the program's.
@@ -247,7 +249,7 @@ class Record:
         self,
         name: str,
         arrays: Mapping[str, Array],
-        steps: Sequence[Callable[[], Array]] = (),
+        steps: Callable[[], Sequence[Recorded]] = list,
         files: Path | None = None,
         notes: tuple[str, ...] = (),
     ) -> None:
@@ -418,7 +420,7 @@ def run_original(
         notes = () if pairs is None else pairs.notes
         if (said := files / _NOTE_FILE).exists():
             notes = (*notes, said.read_text(encoding="utf-8"))
-        return Record(software, answer, steps, files, notes)
+        return Record(software, answer, partial(steps_of_model, files, steps), files, notes)
     except BaseException:
         remove_temporary_folder(files)
         raise

@@ -9,8 +9,10 @@ that the file names and the model has. With `in_double.py`, torch computes in FP
 tensors that `results.json` numbers, and with `other_kernels` does not run its reference kernels. The
 folder gets out0.npy, ... and, if the software gives them, results of operators in order as step0.npy,
 ..., each written before the next; inputs that the model writes to are changed0.npy, ..., and note.txt is
-its remark. The exit code is MISSING without the software, and REFUSED if it does not support the model.
-FOLDER is that of the user's Python files.
+its remark. steps.json says of each step its name, where it was written, the scale and zero point of its
+integers, and its operands; torch and ONNX Runtime have steps if there is `watched`. The exit code is
+MISSING without the software, and REFUSED if it does not support the model. FOLDER is that of the user's
+Python files.
 """
 
 import contextlib
@@ -175,8 +177,25 @@ def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Ar
 
     outputs = _calls(call, states, inputs, types)
     # The index of an optional output that an operator does not have is -1.
-    made = (index for row in machine._get_ops_details() for index in row["outputs"] if index >= 0)
+    made = [index for row in machine._get_ops_details() for index in row["outputs"] if index >= 0]
+    rows = {row["index"]: row for row in machine.get_tensor_details()}
+    taken = {i: row["inputs"] for row in machine._get_ops_details() for i in row["outputs"]}
+    described = []
+    for i in made:
+        given = [rows[k]["name"] for k in taken[i] if k in rows]
+        described.append((rows[i]["name"], rows[i]["name"], _one_scale(rows[i]), given))
+    _describe(described)
     return outputs, map(machine.get_tensor, made)
+
+
+def _one_scale(row: Any) -> Any:
+    scale, zero_point = row["quantization"]
+    return (scale, zero_point) if scale else None
+
+
+def _describe(rows: Any) -> None:
+    with open("steps.json", "w", encoding="utf-8") as file:
+        json.dump(rows, file)
 
 
 def _tensorflow(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
@@ -267,7 +286,36 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
         rows = (*eager.named_parameters(), *eager.named_buffers())
         return {name: _from_torch(torch, tensor.detach()) for name, tensor in rows}
 
-    return _calls(call, states, inputs, types), []
+    outputs = _calls(call, states, inputs, types)
+    if not os.path.exists("watched"):
+        return outputs, []
+    tensors = [_to_torch(torch, *pair) for pair in zip(inputs, types, strict=True)]
+    return outputs, _torch_steps(torch, eager, *_torch_arguments(torch, tensors, example))
+
+
+def _torch_steps(torch: Any, module: Any, args: Any, kwargs: Any) -> Arrays:
+    """Return the results of the operators of a program, which says where each was written."""
+    if not isinstance(module, torch.fx.GraphModule):
+        module = torch.export.export(module, tuple(args), kwargs).module()
+    steps, rows = [], []
+
+    class Watch(torch.fx.Interpreter):  # type: ignore[misc]
+        def run_node(self, node: Any) -> Any:
+            value = super().run_node(node)
+            if node.op == "call_function" and isinstance(value, torch.Tensor):
+                lines = (node.meta.get("stack_trace") or "").splitlines()
+                frames = re.findall(r'File "([^"]*)", line (\d+)', "\n".join(lines))
+                named = str(node.target).startswith("quantized_decomposed.quantize_per_tensor.d")
+                scale = node.args[1:3] if named else None
+                given = [one.name for one in node.all_input_nodes]
+                rows.append((node.name, frames[::-1] or node.name, scale, given))
+                steps.append(_from_torch(torch, value.detach().clone()))
+            return value
+
+    with torch.no_grad():
+        Watch(module).run(*torch.utils._pytree.tree_leaves((args, kwargs)))
+    _describe(rows)
+    return steps
 
 
 def _calls(call: _Call, states: _States, inputs: list[Any], types: list[str]) -> Arrays:
@@ -392,14 +440,39 @@ def _onnxruntime(model: str, inputs: list[Any], types: list[str]) -> tuple[Array
     options = software.SessionOptions()
     # Optimisations fuse quantised operators, and change results by more than a step.
     options.graph_optimization_level = software.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = software.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    file, steps = _with_all_results(model) if os.path.exists("watched") else (model, [])
+    session = software.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     if len(rows := session.get_inputs()) != len(inputs):
         raise SystemExit(f"the ONNX model has {len(rows)} inputs, the TOSA one {len(inputs)}")
     # TOSA has no 64-bit types: the arrays may have been narrowed.
     wide = {"tensor(int64)": np.int64, "tensor(double)": np.float64}
     pairs = zip(rows, inputs, strict=True)
     given = {row.name: array.astype(wide.get(row.type, array.dtype)) for row, array in pairs}
-    return session.run(None, given), []
+    results = session.run(None, given)
+    found = dict(zip([row.name for row in session.get_outputs()], results, strict=True))
+    made = [row for row in steps if isinstance(found.get(row[0]), np.ndarray)]
+    _describe(made)
+    return results[: len(results) - sum(row[4] for row in steps)], [found[row[0]] for row in made]
+
+
+def _with_all_results(model: str) -> Any:
+    """Return a model whose outputs are the results of all its nodes, and what is to be said of each."""
+    onnx = importlib.import_module("onnx")
+    loaded = onnx.load(model)
+    constants = {row.name: onnx.numpy_helper.to_array(row) for row in loaded.graph.initializer}
+    own, rows = {row.name for row in loaded.graph.output}, []
+    for node in loaded.graph.node:
+        scale = None
+        if node.op_type == "QuantizeLinear" and node.input[1] in constants:
+            zero = constants.get(node.input[2], 0) if len(node.input) > 2 else 0
+            scale = [np.asarray(part).reshape(-1) for part in (constants[node.input[1]], zero)]
+            scale = [part[0].item() for part in scale] if scale[0].size == 1 else None
+        for name in filter(None, node.output):
+            given = list(filter(None, node.input))
+            rows.append((name, node.name or node.output[0], scale, given, name not in own))
+            if name not in own:
+                loaded.graph.output.append(onnx.ValueInfoProto(name=name))
+    return loaded.SerializeToString(), rows
 
 
 @contextlib.contextmanager

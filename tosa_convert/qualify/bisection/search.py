@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
-
-import numpy as np
+from collections.abc import Iterable, Mapping
 
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
@@ -15,11 +10,12 @@ from tosa_convert.golden.arrays.npz import slots
 from tosa_convert.golden.backends.isolated import with_slot_types
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import reference_outputs
+from tosa_convert.golden.checking.sources import Recorded, same_tensors, tensors_of
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_graph import signature
 from tosa_convert.golden.running.run_options import Progress
-from tosa_convert.graph.derived import computed_tensors, extract, needed_operators
-from tosa_convert.graph.model import Graph, operator_path
+from tosa_convert.graph.derived import extract, needed_operators
+from tosa_convert.graph.model import operator_path
 from tosa_convert.qualify.bisection.result import Bisection, Case, Divergence, Kind
 from tosa_convert.qualify.bisection.single_operators import Group, Judged, Operators
 
@@ -120,76 +116,6 @@ class Search:
         return self.divergence(indices, case, "by-itself")
 
 
-# -- recognise the results that a backend recorded without names among the tensors of a model ------
-
-#: Elements of an array that its fingerprint holds.
-SAMPLE: Final = 2048
-
-
-def align(
-    graph: Graph,
-    golden: Iterable[tuple[str, Array]],
-    steps: Sequence[Callable[[], Array]],
-) -> dict[str, int]:
-    """Match unnamed steps with tensors of the graph: same type and shape, in order, nearest in value.
-
-    golden: the tensors with their arrays, one at a time; no array is stored.
-    Returns tensor -> index of the step. Steps without a matching tensor are left out.
-    """
-    order = {name: index for index, (_, name) in enumerate(computed_tensors(graph))}
-    fingerprints = [_Fingerprint(read()) for read in steps]
-    by_type: dict[Any, list[int]] = {}
-    for number, fingerprint in enumerate(fingerprints):
-        by_type.setdefault(fingerprint.type, []).append(number)
-    distances: list[list[tuple[int, float]]] = [[] for _ in steps]
-    names: dict[int, str] = {}
-    for name, array in golden:
-        if name in order:
-            names[order[name]] = name
-            fingerprint = _Fingerprint(array)
-            for number in by_type.get(fingerprint.type, ()):
-                distance = fingerprint.distance(fingerprints[number])
-                distances[number].append((order[name], distance))
-    matches: dict[str, int] = {}
-    position = 0
-    for number, row in enumerate(distances):
-        best: tuple[float, int] | None = None
-        for index, distance in sorted(row):
-            # Of equally near tensors the last: what a converter appends to an operator belongs to it.
-            if index >= position and (best is None or distance <= best[0]):
-                best = (distance, index)
-        if best is not None and best[0] <= fingerprints[number].limit:
-            matches[names[best[1]]] = number
-            position = best[1] + 1
-    return matches
-
-
-class _Fingerprint:
-    """The fingerprint of an array, to recognise its tensor: type and shape, a hash, and a sample.
-
-    limit: the largest distance between two arrays of one tensor: a tenth of the array's spread.
-    """
-
-    def __init__(self, array: Array) -> None:
-        self.type = (str(array.dtype), array.shape)
-        flat = np.ascontiguousarray(array).reshape(-1)
-        self.hash = hashlib.sha256(flat.view(np.uint8).data).digest()
-        if flat.size > SAMPLE:
-            # At random: evenly spaced elements might all be of one channel.
-            flat = flat[np.random.default_rng(0).integers(0, flat.size, SAMPLE)]
-        self.sample = flat.astype(np.float64)
-        with np.errstate(all="ignore"):
-            self.limit = 0.1 * float(np.std(self.sample)) + 1.0 if flat.size else 1.0
-
-    def distance(self, other: _Fingerprint) -> float:
-        """0 for equal arrays only, else about the mean of the absolute differences."""
-        if self.hash == other.hash:
-            return 0.0
-        with np.errstate(all="ignore"):
-            mean = float(np.mean(np.abs(self.sample - other.sample)))
-        return max(mean, sys.float_info.min)
-
-
 # --------------------------------------------------------------------------------------------------
 # the search in results that a backend recorded: the operators between recorded tensors are
 # judged.
@@ -232,26 +158,20 @@ class RecordSearch(Search):
         """Return the recorded tensors in the tensors' types, where the elements are the same."""
         computed = self.operators.computed
         by_key = {s.key: s for name in computed for s in slots(self.graph.main, name)}
-        aligned: dict[str, int] = {}
+        same: dict[str, Recorded] = {}
         self.result.notes += backend.notes
-        if backend.steps:
-            golden = (
-                (name, batch.golden[name])
-                for batch in self.operators.golden(computed)
-                for _, name in batch.tensors
-            )
-            aligned = align(self.graph, golden, backend.steps)
+        if steps := backend.steps():
+            own = tensors_of(self.graph, backend.arrays.__getitem__)
+            same = {own[k].name: steps[number] for k, number in same_tensors(own, steps).items()}
             self.result.notes.append(
-                f"{len(aligned)} of {len(backend.steps)} results of {backend.name}'s operators were "
-                "recognised among the model's tensors"
+                f"{len(same)} of {len(steps)} results of {backend.name}'s operators were recognised "
+                "among the model's tensors"
             )
 
         def read(key: str) -> Array:
-            if key in backend.arrays:
-                return backend.arrays[key]
-            return backend.steps[aligned[key]]()
+            return backend.arrays[key] if key in backend.arrays else same[key].read()
 
-        keys = [key for key in (*aligned, *backend.arrays) if key in by_key]
+        keys = [key for key in (*same, *backend.arrays) if key in by_key]
         if not keys:
             raise fail(
                 "option-conflict",

@@ -40,7 +40,7 @@ from tosa_convert.golden.running.programs import (
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, Progress, RunOptions
 from tosa_convert.graph.derived import extract
 from tosa_convert.graph.model import Graph, counted, operator_path, quoted
-from tosa_convert.graph.shown import Shown
+from tosa_convert.graph.shown import Shown, table
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.qualify.bisection.single_operators import Operators
@@ -199,7 +199,7 @@ class Power(Shown):
         head += [f"{verb}: {kind}" for verb in VERBS for kind in KINDS]
         head += [f"{verb} / noise" for verb in VERBS]
         rows = [_cells(row) for row in self.tensors]
-        return "\n".join([*_table(head, rows), "", _LEGEND, *(f"note: {n}" for n in self.notes)])
+        return "\n".join([*table(head, rows), "", _LEGEND, *(f"note: {n}" for n in self.notes)])
 
 
 def _cells(row: TensorPower) -> list[str]:
@@ -251,16 +251,6 @@ def _ratio_text(ratio: float | None) -> str:
     if ratio is None:
         return "no effect"
     return f"{ratio:.1f}" if math.isfinite(ratio) else "never"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    """Return the lines of a table in Markdown, with aligned columns."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = [head, ["-" * width for width in widths], *rows]
-    return [
-        "| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) + " |"
-        for line in lines
-    ]
 
 
 #: Tensors that are changed unless the caller says otherwise.

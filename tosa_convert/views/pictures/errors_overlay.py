@@ -1,4 +1,4 @@
-"""Errors along the graph: the JSON result of `check`, `bisect`, `suite` or `power` on the nodes."""
+"""Errors along the graph: the JSON result of `check`, `bisect`, `chain` and others on the nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tosa_convert.io.files import JSON_BYTES, PathLike, map_file, parse_json
 if TYPE_CHECKING:
     from tosa_convert.views.pictures.diagram import Diagram
 
-_RESULT: Final = "a result that check, bisect, suite or power wrote as JSON"
+_RESULT: Final = "a result that check, bisect, chain, suite or power wrote as JSON"
 #: Statuses of a case of `suite` in which the backend gave no right result.
 _WRONG: Final = ("wrong", "fail", "crashed", "error", "refused")
 #: The share of the bound that stands for a wrong result that has no bound.
@@ -66,7 +66,7 @@ def overlay(diagram: Diagram, result: Any, where: str = "") -> Overlay:
         raise _not_a_result(where, f"{type(error).__name__}: {error}") from None
     if found is None:
         raise _not_a_result(
-            where, "none of the fields `tensors`, `runs`, `first`, `answers` and `power`"
+            where, "none of the fields `tensors`, `runs`, `first`, `answers`, `power` and `chain`"
         )
     if not found.rows:
         names = ", ".join(found.unmatched[:4]) or "none"
@@ -87,6 +87,8 @@ def _rows(diagram: Diagram, result: Any) -> Overlay | None:
         return _of_suite(diagram, result["answers"])
     if "power" in result:
         return _of_power(diagram, result["power"])
+    if "chain" in result:
+        return _of_chain(diagram, result)
     if "runs" in result:
         rows = [row for run in result["runs"] for row in run["tensors"]]
         return _of_tensors(diagram, "check", rows)
@@ -223,6 +225,28 @@ def _of_power(diagram: Diagram, rows: Iterable[Mapping[str, Any]]) -> Overlay:
         found.rows.append(
             NodeError(producers[name], share <= 1, size if share <= 1 else share, text)
         )
+    return _worst_first(found)
+
+
+def _of_chain(diagram: Diagram, result: Mapping[str, Any]) -> Overlay:
+    """Return the worst error of each tensor, and the first one of each link that is wrong."""
+    found = Overlay("chain")
+    producers = _producers(diagram)
+    wrong = {str(link["tensor"]): link for link in result["links"] if not link["ok"]}
+    for row in result["chain"]:
+        name = str(row["name"])
+        cells = {source: cell for source, cell in row["cells"].items() if cell is not None}
+        if name not in producers or not cells:
+            found.unmatched.append(name)
+            continue
+        text = "; ".join(
+            f"{source}: {float(cell['before']):.3g} off" for source, cell in cells.items()
+        )
+        share = max(float(cell["share"] or 0) for cell in cells.values())
+        if link := wrong.get(name):
+            text = f"{link['before']} -> {link['after']}: {link['reason']}; {text}"
+        size = max(_finite(share), 1.001) if link else min(_finite(share), 1.0)
+        found.rows.append(NodeError(producers[name], not link, size, text))
     return _worst_first(found)
 
 

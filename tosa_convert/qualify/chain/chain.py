@@ -1,0 +1,511 @@
+"""The public function `chain`: from the float model to the device, where an error comes in."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.table import frontend, recognize
+from tosa_convert.golden.accuracy.comparison import TensorComparison, compare_tensor
+from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances, criterion_for
+from tosa_convert.golden.accuracy.verdict import checks_for
+from tosa_convert.golden.arrays.by_name import (
+    Array,
+    LazyArrays,
+    scratch_folder,
+    subfolder,
+    write_npy,
+    write_scratch,
+)
+from tosa_convert.golden.arrays.npz import match
+from tosa_convert.golden.backends.process import KeptWorkers, Machine, run_worker
+from tosa_convert.golden.backends.runners import Backend, Record, as_backend, backend_on
+from tosa_convert.golden.checking.check import backend_outputs, compare_with
+from tosa_convert.golden.checking.sources import (
+    Recorded,
+    Source,
+    errors,
+    in_layout,
+    recorded,
+    recovered,
+    relative_error,
+    root_mean_square,
+    same_tensors,
+    steps_of_model,
+    tensors_of,
+    with_results,
+)
+from tosa_convert.golden.running.intermediates import iterate_tensors
+from tosa_convert.golden.running.programs import (
+    AS_IT_IS,
+    Program,
+    as_graph,
+    input_arrays,
+    input_slots,
+    output_slots,
+    variables_of,
+    with_variables,
+)
+from tosa_convert.golden.running.run_graph import run_program
+from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
+from tosa_convert.graph.dtypes import INT8, INT16
+from tosa_convert.graph.model import Graph, counted
+from tosa_convert.io.formats import EXTENSIONS
+from tosa_convert.io.options import ReadOptions
+from tosa_convert.qualify.bisection.bisect import bisect
+from tosa_convert.qualify.chain.result import (
+    Cell,
+    Chain,
+    Link,
+    Row,
+    in_a_row,
+    link_of_bisection,
+    link_of_comparison,
+    of_samples,
+)
+
+#: How many times the noise of all quantisations before it a tensor of a framework's model may differ.
+TIMES: Final = 4.0
+#: The noise of arithmetic in FP32, as a share of a tensor's values.
+_NOISE: Final = 2.0**-18
+#: How far an integer that a framework quantised may be from the program's: both round.
+_STEPS: Final = 1.0
+#: What runs the models of frameworks that may be sources.
+_SOFTWARE: Final = ("torch", "onnxruntime", "tflite", "jax")
+
+
+def chain(
+    sources: Mapping[str, Any],
+    inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    *,
+    random: int | None = None,
+    calls: bool = False,
+    tolerances: Tolerances = NO_TOLERANCES,
+    timeout: float = TIMEOUT,
+    engine: Engine = "auto",
+    python: str = "",
+    read: ReadOptions = AS_IT_IS,
+) -> Chain:
+    """Run a model's forms, from the float model to the device, and find where an error comes in.
+
+    Each source runs once on the same inputs. Tensors that several of them have are compared, and each
+    link is judged by the error that honest implementations have there: between models of a framework by
+    the scales of what is quantised before the tensor, elsewhere as `check` and `bisect` judge.
+
+    Args:
+        sources: a source by the name that the table gives it, in order: a model that a frontend
+            recognises, such as `model.py:make`; a program as `golden.run` takes it; what `check` takes
+            as `against`, which runs the program before it; arrays by tensor; or a source that has run.
+        inputs: an array for each input of the programs, by name; several such, for several samples.
+        random: a seed, 0 or more, for inputs that are not given.
+        calls: the samples are calls in a row: the variables of programs keep their states.
+        tolerances: for tensors by name, instead of the rules.
+        timeout: seconds for one run.
+        engine: what computes the programs; see `RunOptions`.
+        python: the Python that has the frameworks' packages; by default this one.
+        read: how to read programs.
+
+    Returns:
+        The table, and the verdict on each link.
+
+    Raises:
+        TosaConvertError: as `golden.check`; `option-conflict` for fewer than two sources, and for one
+            that needs a program before it.
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
+        >>> right = golden.run(graph, random=1, intermediates="*").intermediates
+        >>> name = graph.main.operators[1].outputs[0]
+        >>> wrong = {**right, name: right[name] + 1}
+        >>> found = golden.chain({"tosa": graph, "device": wrong}, random=1)
+        >>> found.first.after, found.first.operators[0][:15]
+        ('device', 'operator #1 ABS')
+    """
+    if len(sources) < 2:
+        raise fail("option-conflict", "chain", "found fewer than two sources", "give NAME=SOURCE")
+    machine = Machine(python or sys.executable, timeout, KeptWorkers())
+    options = RunOptions(timeout=timeout, engine=engine)
+    opened = [_opened(name, source, read) for name, source in sources.items()]
+    graph = next((one.graph for one in opened if one.graph is not None), None)
+    given = inputs if isinstance(inputs, Sequence) else [inputs or {}]
+    found = []
+    for number, arrays in enumerate(given):
+        own = dict(arrays)
+        if graph is not None and set(arrays) != {*graph.main.inputs}:
+            own = input_arrays(graph, arrays, random)
+        run = f"{'call' if calls else 'sample'} {number}" if len(given) > 1 else ""
+        with scratch_folder() as folder:
+            work = _Work(own, options, machine, tolerances, folder, run)
+            found.append(work.chain(opened))
+            if calls:
+                states = work.states
+                opened = [replace(one, states=states.get(one.name, {})) for one in opened]
+    return in_a_row(found) if calls else of_samples(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A source before it runs.
+
+    graph: of a program. software: what runs a framework's model. states: with which it begins.
+    """
+
+    name: str
+    source: Any
+    graph: Graph | None = None
+    software: str = ""
+    states: Mapping[str, Array] = field(default_factory=dict)
+
+
+def _opened(name: str, source: Any, read: ReadOptions) -> _Opened:
+    if isinstance(source, Source):
+        return _Opened(name, source, source.graph)
+    if isinstance(source, str) and (model := recognize(source)) is not None:
+        software = frontend(model.frontend).runtime
+        if model.library or software not in _SOFTWARE:
+            message = f"models for {model.frontend} cannot be run here"
+            raise fail("option-conflict", source, message, "convert it, and give the program")
+        path = f"{model.path}:{model.member}" if model.member else model.path
+        return _Opened(name, path, software=software)
+    is_path = isinstance(source, (str, os.PathLike))
+    is_backend = isinstance(source, (Mapping, Record)) or hasattr(source, "compute")
+    if is_path and not (os.path.isfile(source) and str(source).endswith(tuple(EXTENSIONS))):
+        is_backend = True
+    return _Opened(name, source, None if is_backend else as_graph(source, read))
+
+
+@dataclass(slots=True)
+class _Work:
+    """One sample: the sources run, and the links are judged.
+
+    given: the inputs as the last program takes them. states: of programs after the run.
+    """
+
+    inputs: dict[str, Array]
+    options: RunOptions
+    machine: Machine
+    tolerances: Tolerances
+    folder: Path
+    run: str
+    states: dict[str, Mapping[str, Array]] = field(default_factory=dict)
+    given: Mapping[str, Array] = field(default_factory=dict)
+
+    def chain(self, opened: Sequence[_Opened]) -> Chain:
+        """Run all sources, match their tensors, and judge the links."""
+        names = [one.name for one in opened]
+        programs = [one.graph and with_variables(one.graph, one.states) for one in opened]
+        links: list[Link] = []
+        shares: dict[str, Mapping[str, float | None]] = {}
+        table = _Table()
+        for number, one in enumerate(opened):
+            graph, backend = programs[number], None
+            folder = subfolder(self.folder, f"source{number}")
+            if graph is not None:
+                self.given = _as_integers(graph, self.inputs, table)
+                source = self._of_program(one.name, graph, folder)
+            elif isinstance(one.source, Source):
+                source = replace(one.source, name=one.name)
+            elif one.software:
+                after = next(filter(None, programs[number:]), None)
+                source = self._of_model(one, after or table.program, folder)
+            else:
+                source, backend = self._of_backend(one, table.program, folder)
+            table.add(source)
+            if number:
+                states = {} if graph is None else opened[number - 1].states
+                shares[one.name], link = self._link(table, backend, states)
+                links.append(link)
+        return Chain(tuple(names), tuple(table.rows(shares)), tuple(links))
+
+    def _of_program(self, name: str, graph: Graph, folder: Path) -> Source:
+        paths: dict[str, Path] = {}
+        for tensor in iterate_tensors(graph, self.given, ("*",), self.options):
+            for key, array in tensor.arrays.items():
+                paths[key] = folder / f"{len(paths)}.npy"
+                write_npy(paths[key], np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        if variables_of(graph):
+            self.states[name] = run_program(Program(graph), self.given, self.options).variables
+        rows = tensors_of(graph, lambda key: np.load(paths[key]))
+        return Source(name, tuple(row._replace(read=partial(_typed, row)) for row in rows), graph)
+
+    def _of_model(self, one: _Opened, names: Graph | None, folder: Path) -> Source:
+        """Run a framework's model. Its results have the names of the program that is made of it."""
+        write_scratch(folder / "watched", [b""])
+        given = [*self.inputs.values()]
+        outputs, steps = run_worker(self.machine, one.software, one.source, given, folder)
+        keys = [slot.key for slot in output_slots(names)] if names is not None else []
+        if len(keys) != len(outputs):
+            keys = [f"output {number}" for number in range(len(outputs))]
+        made = steps_of_model(folder, steps)
+        pairs = zip(keys, outputs, strict=True)
+        results = [_before_dequantised(recorded(*pair), made, names) for pair in pairs]
+        return Source(one.name, with_results(made, results))
+
+    def _of_backend(
+        self, one: _Opened, program: Graph | None, folder: Path
+    ) -> tuple[Source, Backend]:
+        """Run a backend on the program before it, or read the results that it recorded."""
+        if program is None:
+            message = "there is no program before it, which it would run"
+            raise fail("option-conflict", f"{one.name}={one.source}", message)
+        if isinstance(one.source, str):
+            backend: Backend = backend_on(self.machine, one.source, program, self.given)
+        else:
+            backend = as_backend(one.source, program, self.given, self.options.timeout)
+        arrays: Mapping[str, Array]
+        if isinstance(backend, Record):
+            arrays = backend.arrays
+        else:
+            arrays = backend_outputs(program, self.given, backend, folder)
+        order = [name for op in program.main.operators for name in op.outputs if name in arrays]
+        tensors = [recorded(key, partial(arrays.__getitem__, key)) for key in order]
+        return Source(one.name, tuple(tensors)), backend
+
+    def _link(
+        self, table: _Table, backend: Backend | None, states: Mapping[str, Array]
+    ) -> tuple[Mapping[str, float | None], Link]:
+        """Judge the last link; return shares of what is allowed, by tensor, and the verdict.
+
+        states: with which the source before the last one began; the program is judged with them.
+        """
+        before, after = table.sources[-2:]
+        names = before.name, after.name
+        if table.program is None:
+            return self._quantised_link(table, before, after)
+        graph = _with_states(table.program, states)
+        own = after if after.graph is not None else table.last_program
+        other = before if own is after else after
+        if own is after:
+            table.part(after, recovered(after.tensors, table.errors_of(before, after)))
+        arrays = table.arrays_of(other, own)
+        if backend is not None and not isinstance(backend, Record):
+            golden = {row.name: row for row in own.tensors}
+            expected = {key: golden[key].read() for key in graph.main.outputs if key in golden}
+            found = compare_with(graph, self.given, expected, arrays, self.tolerances, self.options)
+            shares = {row.name: _share(row) for row in found.tensors}
+            if found.ok:
+                return shares, link_of_comparison(*names, found, self.run)
+            return shares, self._bisected(names, graph, backend, self.tolerances)
+        kinds = {key: graph.main.tensors[key].dtype for key in arrays}
+        quantised = [key for key, kind in kinds.items() if kind in (INT8, INT16)]
+        steps = tuple((key, _STEPS) for key in quantised if other.graph is None and not backend)
+        tolerances = replace(self.tolerances, atol=(*steps, *self.tolerances.atol))
+        shares = self._shares(graph, own, arrays, tolerances)
+        return shares, self._bisected(names, graph, Record(other.name, arrays), tolerances)
+
+    def _bisected(
+        self, names: tuple[str, str], graph: Graph, backend: Backend, tolerances: Tolerances
+    ) -> Link:
+        limit, engine = self.options.timeout, self.options.engine
+        try:
+            found = bisect(
+                graph, backend, self.given, tolerances=tolerances, timeout=limit, engine=engine
+            )
+        except TosaConvertError as error:
+            if error.code != "option-conflict":
+                raise
+            return Link(*names, ok=True, reason=f"not judged: {error.findings[0].message}")
+        return link_of_bisection(*names, found, self.run)
+
+    def _shares(
+        self, graph: Graph, own: Source, arrays: Mapping[str, Array], tolerances: Tolerances
+    ) -> dict[str, float | None]:
+        """Return how much of the error of honest implementations the tensors of a program have."""
+        rows = {row.name: row for row in own.tensors if row.name in arrays}
+        golden = LazyArrays(rows, lambda key: rows[key].read())
+        folder = subfolder(self.folder, f"link{len(list(self.folder.iterdir()))}")
+        given = (graph, rows, self.given, golden, folder, tolerances, self.options)
+        checks, _ = checks_for(*given)
+        shares: dict[str, float | None] = {}
+        for key in rows:
+            expected = golden[key]
+            criterion = criterion_for(key, expected.dtype, tolerances, checks.get(key))
+            if criterion.network is not None:  # The verdict is that of `bisect`.
+                criterion = replace(criterion, network=replace(criterion.network, more=None))
+            shares[key] = _share(compare_tensor(key, expected, arrays[key], criterion))
+        return shares
+
+    def _quantised_link(
+        self, table: _Table, before: Source, after: Source
+    ) -> tuple[Mapping[str, float | None], Link]:
+        """Judge two models of frameworks by the noise of what the second one quantises."""
+        sizes = table.errors_of(before, after)
+        table.part(after, recovered(after.tensors, sizes))
+        noise = _noise_before(after.tensors)
+        kept = [other.name for one, other in table.pairs(before, after) if one is not None]
+        shares = {key: sizes[key] / (TIMES * noise[key]) for key in kept if key in sizes}
+        names, name = (before.name, after.name), next((k for k in shares if shares[k] > 1), "")
+        if not name:
+            text = f"{counted(len(shares), 'tensor')} within the noise of quantisation"
+            return shares, Link(*names, ok=True, reason=text)
+        reason = f"{shares[name]:.3g} times what quantisation before it explains"
+        return shares, Link(*names, ok=False, tensor=name, reason=reason, run=self.run)
+
+
+def _noise_before(tensors: Sequence[Recorded]) -> dict[str, float]:
+    """Return the noise that quantisation before each tensor explains, as a share of its values."""
+    own: dict[str, float] = {}
+    sources: dict[str, frozenset[str]] = {}
+    for row in tensors:
+        sources[row.name] = frozenset().union(*(sources.get(k, ()) for k in row.operands))
+        if row.scale is not None and (size := root_mean_square(row.numbers())):
+            # Of the activations, and of the weights that they meet.
+            own[row.name] = 2 * (row.scale[0] / math.sqrt(12) / size) ** 2
+            sources[row.name] |= {row.name}
+    return {
+        name: math.sqrt(_NOISE**2 + sum(own[k] for k in rows)) for name, rows in sources.items()
+    }
+
+
+class _Table:
+    """The tensors of the sources, matched: a row has the tensor of each source that has it."""
+
+    def __init__(self) -> None:
+        self._rows: list[dict[str, Recorded]] = []
+        self.sources: list[Source] = []
+
+    @property
+    def last_program(self) -> Source:
+        """Return the last source that is a program."""
+        return next(one for one in reversed(self.sources) if one.graph is not None)
+
+    @property
+    def program(self) -> Graph | None:
+        """Return the last program."""
+        graphs = (one.graph for one in reversed(self.sources))
+        return next((graph for graph in graphs if graph is not None), None)
+
+    def add(self, source: Source) -> None:
+        """Add a source; its integers get the scales of the same integers before it."""
+        rows, place = self._rows, 0
+        latest = [next(reversed(row.values())) for row in rows]
+        same = {there: here for here, there in same_tensors(latest, source.tensors).items()}
+        self._rows = []
+        for k, tensor in enumerate(source.tensors):
+            here = same.get(k)
+            if here is None:
+                self._rows.append({source.name: tensor})
+                continue
+            other = latest[here]
+            if tensor.scale is None and tensor.dtype == other.dtype:
+                tensor = tensor._replace(scale=other.scale)
+            rows[here][source.name] = tensor
+            if here >= place:
+                self._rows += rows[place : here + 1]
+                place = here + 1
+        self._rows += rows[place:]
+        self.sources.append(source)
+
+    def pairs(self, before: Source, after: Source) -> Iterator[tuple[Recorded | None, Recorded]]:
+        """Iterate over the tensors of a source, with those of another one."""
+        for row in self._rows:
+            if after.name in row:
+                yield row.get(before.name), row[after.name]
+
+    def errors_of(self, before: Source, after: Source) -> dict[str, float]:
+        """Return the error of each tensor of two sources, as a share of its values."""
+        found = {}
+        for one, other in self.pairs(before, after):
+            if one is not None and one.has_numbers == other.has_numbers:
+                numbers = one.numbers()
+                found[other.name] = relative_error(in_layout(other.numbers(), numbers), numbers)
+        return found
+
+    def part(self, source: Source, names: set[str]) -> None:
+        """Give tensors of a source, which are no others, rows of their own."""
+        for k, row in reversed(list(enumerate(self._rows))):
+            if source.name in row and row[source.name].name in names:
+                self._rows.insert(k + 1, {source.name: row.pop(source.name)})
+
+    def arrays_of(self, other: Source, own: Source) -> LazyArrays:
+        """Return the tensors of a source as a program has them: under its names, in its layouts."""
+        found = {
+            ours.name: (ours, theirs)
+            for ours, theirs in self.pairs(own, other)
+            if ours is not None and ours.is_float == theirs.is_float
+        }
+
+        def read(key: str) -> Array:
+            own = found[key][0].read()
+            array = in_layout(found[key][1].read(), own)
+            if found[key][0].is_float or own.itemsize != array.itemsize:
+                return array.astype(own.dtype)
+            return np.ascontiguousarray(array).view(own.dtype).reshape(own.shape)
+
+        return LazyArrays(found, read)
+
+    def rows(self, shares: Mapping[str, Mapping[str, float | None]]) -> Iterator[Row]:
+        """Iterate over the tensors that several sources have."""
+        for row in self._rows:
+            if len(row) < 2:
+                continue
+            first, *others = row.items()
+            named = next((one for one in row.values() if one.operator), first[1])
+            cells: dict[str, Cell | None] = dict.fromkeys(row)
+            expected = before = first[1].numbers()
+            for source, tensor in others:
+                if first[1].has_numbers == tensor.has_numbers:
+                    numbers = in_layout(tensor.numbers(), expected)
+                    total, last = errors(expected, numbers), errors(before, numbers)
+                    share = shares[source].get(tensor.name)
+                    cells[source] = Cell(total.largest, last.largest, total.snr, share)
+                    before = numbers
+            yield Row(named.name, named.operator, named.location, tensor.shape, cells)
+
+
+def _typed(row: Recorded) -> Array:
+    """Return the array of a tensor whose file has its bytes."""
+    return row.read().view(row.dtype).reshape(row.shape)
+
+
+def _share(row: TensorComparison) -> float | None:
+    """Return the error of a tensor as a share of what it may be; None of integers, which have steps."""
+    return 0.0 if not row.differing else row.margin
+
+
+def _with_states(graph: Graph, states: Mapping[str, Array]) -> Graph:
+    """Return a program that begins with the states of another one, as far as it has these variables."""
+    own = {name: row.shape for name, row in variables_of(graph).items()}
+    return with_variables(graph, {k: row for k, row in states.items() if own.get(k) == row.shape})
+
+
+def _as_integers(graph: Graph, inputs: Mapping[str, Array], table: _Table) -> dict[str, Array]:
+    """Return the inputs of a program. Numbers of integers are as a model before it quantised them."""
+    found = {}
+    for slot in input_slots(graph):
+        array = np.asarray(inputs.get(slot.key, ()))
+        if array.dtype.kind == "f" and not slot.dtype.is_float:
+            rows = (row for one in table.sources for row in one.tensors if row.scale is not None)
+            same = (row for row in rows if row.shape == array.shape)
+            near = [row.read() for row in same if _stands_for(row, array)]
+            array = near[0] if near else array
+        found[slot.key] = array
+    return match(input_slots(graph), {**inputs, **found})
+
+
+def _before_dequantised(
+    result: Recorded, steps: Sequence[Recorded], names: Graph | None
+) -> Recorded:
+    """Return the integers that a model dequantises last, where the program's result is them."""
+    kind = names.main.tensors.get(result.name) if names is not None else None
+    if kind is None or kind.dtype.is_float or not result.is_float:
+        return result
+    same = (row for row in steps if row.scale is not None and row.shape == result.shape)
+    near = [row for row in same if _stands_for(row, result.read())]
+    return near[-1]._replace(name=result.name) if near else result
+
+
+def _stands_for(row: Recorded, array: Array) -> bool:
+    """Return whether half of the integers of a tensor stand for the numbers of an array."""
+    assert row.scale is not None
+    return 2 * np.count_nonzero(np.abs(row.numbers() - array) <= row.scale[0]) > array.size

@@ -1,0 +1,73 @@
+"""`chain`: from the float model to the device, where an error comes in."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import click
+
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.messages import say
+from tosa_convert.cli.option import add_options, option
+
+
+@click.command("chain", cls=Verb)
+@click.argument("sources", nargs=-1, required=True, metavar="NAME=SOURCE...")
+@add_options("--input --random --in-a-row --input-shape --func --narrow --custom")
+@option("--calibration", excludes=("--random",))
+@add_options("--atol --rtol --official --engine --python --timeout --json")
+@option("--html", needs=(), more="It is drawn on the last program.")
+def chain(sources: tuple[str, ...], **options: Any) -> int:
+    """Name the link of a chain, from the float model to the device, at which an error comes in.
+
+    A SOURCE is a framework's model, a program, what --against of check takes, which runs the program
+    before it, or an .npz file of tensors. Exit code 1 if an error is larger than its step explains.
+    """
+    import json
+    from pathlib import Path
+
+    from tosa_convert import golden
+    from tosa_convert.cli.messages import copy_standard_input
+    from tosa_convert.cli.run_model import arrays_from_files, tolerances_of
+    from tosa_convert.golden.checking.check import calibration_inputs
+    from tosa_convert.golden.running.programs import as_graph
+    from tosa_convert.io.formats import EXTENSIONS
+    from tosa_convert.io.options import ReadOptions
+
+    named = {name: text for name, _, text in (source.partition("=") for source in sources)}
+    if len(named) < len(sources) or not all(itertools.chain(named, named.values())):
+        raise click.UsageError("expected sources as NAME=SOURCE, each with a name of its own")
+    read = ReadOptions.of(options)
+    programs = [text for text in named.values() if text.endswith(tuple(EXTENSIONS))]
+    graph = as_graph(programs[0], read) if programs else None
+    names = [] if graph is None else graph.main.inputs
+    given = arrays_from_files(options["arrays"], names)
+    inputs: Any = given
+    if options["calibration"]:
+        if graph is None:
+            raise click.UsageError("--calibration needs a program among the sources")
+        path = Path(copy_standard_input(options["calibration"]))
+        inputs = [arrays for _, arrays in calibration_inputs(graph, path, given)]
+    result = golden.chain(
+        named,
+        inputs,
+        random=options["random"],
+        calls=options["in_a_row"],
+        tolerances=tolerances_of(options),
+        timeout=options["timeout"],
+        engine=options["engine"],
+        python=options["python"],
+        read=read,
+    )
+    if options["as_json"]:
+        click.echo(json.dumps(result.to_dict(), indent=1, allow_nan=False))
+    else:
+        say(str(result))
+    if options["html"]:
+        from tosa_convert.views.pictures.public import report
+
+        if not programs:
+            raise click.UsageError("--html needs a program among the sources")
+        report(as_graph(programs[-1], read), options["html"], to="html", errors=result)
+    return 0 if result.ok else 1
