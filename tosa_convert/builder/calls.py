@@ -299,7 +299,7 @@ class _Call:
 
 
 def _signed(array: Any, element: DType) -> Any:
-    """Unsigned zero points as the signed numbers of the same bits, which the program has."""
+    """Return unsigned zero points as the signed numbers of the same bits, which the program has."""
     half = 1 << element.bits - 1
     if array.dtype.kind in "iu" and array.dtype.itemsize < 8:
         array = array.astype(np.int64)  # `half` may not fit its own type

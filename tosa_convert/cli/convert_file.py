@@ -174,7 +174,7 @@ def open_source(source: str, options: ConvertOptions, data: memoryview | None = 
 
 
 def default_format(read_from: Format) -> Format:
-    """MLIR becomes a flatbuffer, everything else MLIR text."""
+    """Return the output's format: a flatbuffer for MLIR, MLIR text for everything else."""
     return "tosa" if read_from in MLIR_FORMATS else "mlir"
 
 

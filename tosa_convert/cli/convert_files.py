@@ -157,7 +157,7 @@ def _clashes(jobs: list[Job]) -> Iterator[Finding]:
 
 
 def _other_side(source: Path) -> Format:
-    """MLIR and models become a flatbuffer, everything else MLIR text."""
+    """Return the output's format: a flatbuffer for MLIR and models, MLIR text for everything else."""
     return "tosa" if is_model(source) or format_of(source) in MLIR_FORMATS else "mlir"
 
 

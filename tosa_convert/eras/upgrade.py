@@ -98,7 +98,7 @@ def _with_rank(editor: Editor, tensor: Tensor, shape: tuple[int, ...], rank: int
 
 
 def _narrow_indices(editor: Editor, operator: Operator) -> None:
-    """ARGMAX gives INT32. A result of INT64 is cast to it."""
+    """Cast an INT64 result of ARGMAX from INT32, which ARGMAX gives."""
     result = editor.tensor(operator.outputs[0]) if operator.outputs else None
     if result is not None and result.dtype is INT64:
         name = editor.new_tensor(f"{result.name}_int32", INT32, result.shape)
@@ -111,7 +111,7 @@ def _narrow_indices(editor: Editor, operator: Operator) -> None:
 
 
 def _widen_clamp(editor: Editor, operator: Operator) -> None:
-    """CLAMP of wide integers was accepted, and TOSA does not have it."""
+    """Replace CLAMP of wide integers, which was accepted and which TOSA does not have."""
     image = editor.tensor(operator.inputs[0])
     bounds = operator.attributes.get("min_val"), operator.attributes.get("max_val")
     if image.dtype.is_float or image.dtype.name in ("INT8", "INT16"):

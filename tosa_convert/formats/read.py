@@ -140,7 +140,7 @@ def _bytes_of(source: Any, limit: int, where: str) -> memoryview:
 
 
 def load(source: Source, options: ReadOptions = _READ_OPTIONS) -> Graph:
-    """`api.load` with the options as one value."""
+    """Load as `api.load` does, with the options as one value."""
     opened = open_input(source, options)
     refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
     return read(opened, options)
@@ -257,7 +257,7 @@ class Storage(NamedTuple):
 def read_with_storage(
     opened: Input, options: ReadOptions = _READ_OPTIONS, upgrade: Upgrade | None = None
 ) -> tuple[Graph, tuple[Storage, ...]]:
-    """`read`, and each form in which constants are stored, in the order of `STORED_FORMS`.
+    """Read, and return each form in which constants are stored, in the order of `STORED_FORMS`.
 
     The graph is only to be looked at: the values of weights beside the file are not checked.
 
@@ -289,7 +289,7 @@ def read_with_storage(
 def read_as_stored(
     opened: Input, options: ReadOptions = _READ_OPTIONS
 ) -> tuple[Graph, tuple[Storage, ...], bool]:
-    """`read_with_storage`, and whether the file has the form of an older TOSA, which is not logged."""
+    """Read with storage; also say whether the file has the form of an older TOSA, without a log."""
     from tosa_convert.eras.old_operations import Upgrade
 
     upgrade = Upgrade()

@@ -339,7 +339,7 @@ def _order(main: Block, interface: Interface) -> None:
 
 
 def _given_to_caller(main: Block, cut: Cut) -> dict[int, int]:
-    """Place of an output of the model -> the argument that it is, which a cut operator gives.
+    """Map the place of an output of the model to the argument that it is, which a cut operator gives.
 
     Each argument is there once at most: for further outputs it is copied.
     """

@@ -171,7 +171,7 @@ def place_text(index: int, *tensors: str) -> str:
 
 
 def line_of(location: str) -> str:
-    """File and line of a location, as messages have them; "" if it has none.
+    """Return the file and line of a location, as messages have them; "" if it has none.
 
     Example:
         >>> line_of('loc("head/abs"("/home/net.py":9:0))')

@@ -363,7 +363,7 @@ class Constant:
         return all(map(np.array_equal, self.raw_blocks(), other.raw_blocks()))
 
     def _range(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
-        """Unpacked bytes of the elements from `start` to `stop`; `start` is a multiple of BLOCK."""
+        """Return unpacked bytes of elements `start` to `stop`; `start` is a multiple of BLOCK."""
         width = self.dtype.element_bytes
         raw = np.frombuffer(self.buffer, np.uint8)
         if self.splat:
@@ -374,7 +374,7 @@ class Constant:
         return raw[start * width : stop * width]
 
     def first(self, count: int) -> Constant:
-        """At most the first `count` elements, as a constant that shares this buffer."""
+        """Return at most the first `count` elements, as a constant that shares this buffer."""
         count = min(count, self.count)
         data = self.buffer
         if not self.splat:

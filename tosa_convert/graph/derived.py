@@ -35,7 +35,7 @@ def unused_name(
     fold: Callable[[str], str] = str,
     numbers: dict[str, int] | None = None,
 ) -> str:
-    """`wanted`, or the first of wanted_1, wanted_2, ... that is not taken.
+    """Return `wanted`, or the first of wanted_1, wanted_2, ... that is not taken.
 
     Example:
         >>> unused_name("x", {"x", "x_1"})
@@ -146,7 +146,7 @@ def _without_results(
 
 
 def extract_from(graph: Graph, outputs: Sequence[str], available: Iterable[str]) -> Graph:
-    """`extract` whose inputs are those available tensors that the outputs depend on."""
+    """Extract; inputs are those available tensors that the outputs depend on."""
     tensors = [name for name in available if name in graph.main.tensors]
     needed = needed_operators(graph, outputs, tensors)
     used = {*outputs, *(n for index in needed for n in graph.main.operators[index].inputs)}
@@ -198,7 +198,7 @@ def _is_variable(block: Block, name: str) -> bool:
 
 
 def _states(graph: Graph, block: Block) -> dict[int, list[int]]:
-    """Index of an operator -> indices of earlier ones whose writes to variables it can see."""
+    """Map the index of an operator to those of earlier ones whose writes to variables it can see."""
     if not any(tensor.variable for tensor in block.tensors.values()):
         return {}
     states: dict[int, list[int]] = {}
@@ -255,7 +255,7 @@ def _operators(region: Region) -> list[Operator]:
 
 
 def last_uses(block: Block) -> dict[str, int]:
-    """Value -> index of the last operator that uses it, directly or through shapes computed from it."""
+    """Map a value to the last operator that uses it, directly or through shapes computed from it."""
     last = {name: index for index, op in enumerate(block.operators) for name in op.inputs}
     for index in range(len(block.operators) - 1, -1, -1):
         op = block.operators[index]
@@ -355,7 +355,7 @@ def rename(
 
 
 def rename_in_order(graph: Graph, input_names: Sequence[str], output_names: Sequence[str]) -> Graph:
-    """`rename` for names that need not fit: those of frameworks.
+    """Rename as `rename` does, to names that need not fit: those of frameworks.
 
     A value that would get two names keeps the first, two values of one name are told apart by a number,
     and a value between inputs and outputs that has one of the names gets another one.

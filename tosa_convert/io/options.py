@@ -140,7 +140,7 @@ def limits_of(given: LimitsLike) -> Limits:
 
 
 def narrow_types(given: str | Iterable[str]) -> tuple[Narrow, ...]:
-    """Element types to narrow: a collection of them, or one string with commas.
+    """Return element types to narrow, from a collection of them or one string with commas.
 
     Example:
         >>> narrow_types("i64, f64")
@@ -296,7 +296,7 @@ _DIGITS: Final = len(str(sys.maxsize))
 
 
 def parse_limit(text: str) -> tuple[str, int]:
-    """`NAME=N` of the command line as a name and a number.
+    """Parse `NAME=N` of the command line as a name and a number.
 
     Example:
         >>> parse_limit("json-depth=10")

@@ -241,7 +241,7 @@ def remove_temporary_folder(folder: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def _memory_watched(child: subprocess.Popen[bytes], memory: int) -> Iterator[threading.Event]:
-    """Inside the block, end the session of a child that takes too much memory; the event says so."""
+    """End the session of a child that takes too much memory, inside the block; the event says so."""
     too_large, done = threading.Event(), threading.Event()
 
     def watch() -> None:

@@ -420,7 +420,7 @@ class _Lowering:
 
 
 def _merged_order(targets: list[int]) -> list[list[int]]:
-    """Neighbouring positions whose targets are neighbours in the same order, together."""
+    """Merge neighbouring positions whose targets are neighbours in the same order."""
     groups: list[list[int]] = []
     for position, target in enumerate(targets):
         if groups and target == targets[groups[-1][-1]] + 1:

@@ -17,7 +17,7 @@ BOOLEAN_ARITHMETIC: Final = tuple(row for row in OPERATORS if row.traits.on_bool
 
 
 def replace_boolean_arithmetic(op: Operator, edit: BlockEditor) -> str | None:
-    """Logical operators in place of one that computes with BOOL."""
+    """Put logical operators in place of one that computes with BOOL."""
     (result,) = op.outputs
     made, _, change = op.spec.traits.on_bool.partition(":")
     if edit.tensors[op.inputs[0]].dtype is not _BOOL:

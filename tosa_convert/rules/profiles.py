@@ -430,7 +430,7 @@ def violations(view: OperatorView, level: Level) -> Iterator[Violation]:
 
 
 def _value_violations(view: OperatorView, level: Level) -> Iterator[Violation]:
-    """Ranks, sizes and lengths of operands and results, and their number."""
+    """Check ranks, sizes and lengths of operands and results, and their number."""
     operands = [(row.name, row.arity, value) for row, value in view.operands()]
     results = [(row.name, row.arity, value) for row, value in view.results()]
     for values in (operands, results):

@@ -125,7 +125,7 @@ def _version(graph: Graph, name: str | None) -> Version | None:
 def _own_target(
     target: Target, version: Version
 ) -> tuple[tuple[str, ...] | None, str | None, list[Finding]]:
-    """Profile and level of the target that a program carries, or else what is wrong with it."""
+    """Return profile and level of the target that a program carries, or else what is wrong with it."""
     from tosa_convert.rules.profiles import check_target
 
     wrong = list(check_target(target, (version.major, version.minor)))

@@ -460,7 +460,7 @@ def mismatch(
 
 
 def _wrong_list(spec: OperatorSpec, inputs: Sequence[Element]) -> TypeMismatch:
-    """Operands of a list that differ, or a number of operands that no row has."""
+    """Find operands of a list that differ, or a number of operands that no row has."""
     tensors = [element for element in inputs if element is not None]
     expected = "equal types" if tensors else "at least one tensor"
     if not any(row.arity == "*" for row in spec.operands):

@@ -73,7 +73,7 @@ def _type_violations(view: OperatorView) -> Iterator[Violation]:
 
 
 def _size_violations(view: OperatorView) -> Iterator[Violation]:
-    """No tensor is empty."""
+    """Check that no tensor is empty."""
     for row, value in (*view.operands(), *view.results()):
         if isinstance(value, TensorType) and value.shape is not None and 0 in value.shape:
             yield Violation(

@@ -64,7 +64,7 @@ def _convolution(edit: Editor, old: OldOperation) -> tuple[list[str], DType]:
 def _zero_points(
     edit: DowngradeEditor, op: Operator, kind: str, *names: str, always: bool = False
 ) -> dict[str, WrittenValue]:
-    """`quantization_info` of the last operands, which has these names.
+    """Rename `quantization_info` of the last operands, which has these names.
 
     Floating-point operators have none. always: with zero points that are all zero, too.
     """
@@ -93,7 +93,7 @@ def _float_zero(edit: DowngradeEditor, operand: str, name: str) -> int:
 def _written_accumulator(
     edit: DowngradeEditor, op: Operator, default: str | None, since: str
 ) -> dict[str, WrittenValue]:
-    """`acc_type`, or nothing where it was not an attribute yet."""
+    """Return `acc_type`, or nothing where it was not an attribute yet."""
     found = op.attributes["acc_type"]
     assert isinstance(found, DType)
     if edit.state < (first := found.sums_since or ""):
@@ -119,7 +119,7 @@ def downgrade_convolution(edit: DowngradeEditor, op: Operator) -> None:
 
 
 def convolution(edit: Editor, old: OldOperation) -> None:
-    """conv2d, conv3d and depthwise_conv2d."""
+    """Upgrade conv2d, conv3d and depthwise_conv2d."""
     edit.result(old)
     length = 3 if old.label == "conv3d" else 2
     operands, accumulator = _convolution(edit, old)
@@ -138,7 +138,7 @@ def convolution(edit: Editor, old: OldOperation) -> None:
 
 
 def transpose_conv2d(edit: Editor, old: OldOperation) -> None:
-    """`out_shape` follows from the result; `out_pad` has had another length and another sign."""
+    """Drop `out_shape`, which follows from the result; bring `out_pad` to today's length and sign."""
     result = edit.result(old)
     if "dilation" in old.attributes and set(integers(old, "dilation")) != {1}:
         raise Refused("its dilation is not 1, and TRANSPOSE_CONV2D has no dilation")
@@ -161,7 +161,7 @@ def transpose_conv2d(edit: Editor, old: OldOperation) -> None:
 def _out_pad(
     edit: Editor, old: OldOperation, result: Tensor, stride: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """`out_pad` in the sign of today, where positive values add to the size of the result.
+    """Return `out_pad` in the sign of today, where positive values add to the size of the result.
 
     Up to 2022 positive values took away. Which of the two is meant is told by the size of the result,
     and if both fit by the kind of the attribute, which changed in the same months.

@@ -152,7 +152,7 @@ def _with_shapes(edit: Editor, old: OldOperation, name: str, **shapes: tuple[int
 
 
 def resize(edit: Editor, old: OldOperation) -> None:
-    """Scale, offset and border become operands."""
+    """Make scale, offset and border operands."""
     result, image = edit.result(old), edit.operand(old, 0)
     if "scale" in old.attributes:
         scale, offset, border = (
@@ -174,7 +174,7 @@ def resize(edit: Editor, old: OldOperation) -> None:
 def _from_stride(
     edit: Editor, old: OldOperation, image: Tensor, result: Tensor
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Scale, offset and border of the form of 2022."""
+    """Return scale, offset and border for the form of 2022."""
     before = edit.rank(image)
     if "output_size" in old.attributes and len(before) == 4:
         edit.settle(result, (before[0], *integers(old, "output_size", 2), before[3]))

@@ -105,7 +105,7 @@ def _rounded(bound: float, element: DType) -> bytes:
 
 
 def maximum_and_minimum(edit: Editor, value: str, result: str, bounds: tuple[bytes, bytes]) -> None:
-    """CLAMP of wider integers, which TOSA does not have. bounds: the bytes of one element each."""
+    """Replace CLAMP of wider integers, which TOSA lacks. bounds: the bytes of one element each."""
     edit.note("TOSA has no CLAMP of this type: it is a MAXIMUM and a MINIMUM")
     tensor = edit.tensor(result)
     edit.settle(tensor, edit.rank(edit.tensor(value)))
@@ -143,7 +143,7 @@ def downgrade_mul(edit: DowngradeEditor, op: Operator) -> None:
 
 
 def rescale(edit: Editor, old: OldOperation) -> None:
-    """Multipliers, shifts and zero points become operands, the way of rounding an enum."""
+    """Make multipliers, shifts and zero points operands, and the way of rounding an enum."""
     result, image = edit.result(old), edit.operand(old, 0)
     scale32 = flag(old, "scale32")
     double = flag(old, "double_round")

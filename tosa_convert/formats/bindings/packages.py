@@ -168,7 +168,7 @@ _UNKNOWN_OPERATOR: Final = re.compile(r"unregistered operation '(tosa\.[^']+)' f
 
 
 def diagnostics(bindings: Bindings, error: Exception, where: str) -> TosaConvertError:
-    """MLIR's error as ours, with one finding for each diagnostic."""
+    """Return MLIR's error as ours, with one finding for each diagnostic."""
     reported = getattr(error, "error_diagnostics", None) or []
     rows = [(plain_location(str(row.location)), str(row.message)) for row in reported]
     return TosaConvertError(

@@ -616,7 +616,7 @@ def _dict_memory(spec: OperatorSpec) -> int:
 
 
 def _split(values: list[Any], counts: Sequence[int]) -> list[list[Any]]:
-    """Consecutive parts of a list, of these lengths."""
+    """Split a list into consecutive parts of these lengths."""
     if len(counts) == 1:
         return [values]
     left = iter(values)

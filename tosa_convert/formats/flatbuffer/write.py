@@ -418,7 +418,7 @@ class _Writer(Builder):
 
 
 def _attributes_key(operator: Operator) -> Hashable:
-    """Equal for operators whose attributes are one table."""
+    """Return a key that is equal for operators whose attributes are one table."""
     code = operator.spec.code
     if code not in _NAMES:
         return code

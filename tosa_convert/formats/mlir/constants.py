@@ -59,7 +59,7 @@ def read_booleans(data: memoryview, count: int) -> Constant | None:
 
 
 def read_boolean_bytes(data: memoryview) -> Constant:
-    """Booleans that have a byte each. Other bytes than 0 and 1 become 1, which MLIR writes for them."""
+    """Read booleans of a byte each. Other bytes than 0 and 1 become 1, which MLIR writes for them."""
     if len(data) < FEW:
         # Fast path of the arrays; equal by test test_few_booleans_are_read_and_written_as_many
         is_plain = max(data, default=0) <= 1
@@ -422,7 +422,7 @@ class ConstantWriter:
         return self.sizes(b"" if data is None else bytes(data.packed()))
 
     def sizes(self, raw: bytes) -> bytes:
-        """64-bit integers of type index."""
+        """Return 64-bit integers of type index."""
         number = self.sizes_cache.get(raw)
         if number is None:
             type_ = self.types.ranked((len(raw) // 8,), self.types.builtin("index"))

@@ -60,7 +60,7 @@ def _printed(bytecode: Bytecode, index: int) -> str:
 
 
 def plain_location(text: str) -> str:
-    """`file:line:col` or a name if the location is just that, "" for unknown, else the text itself."""
+    """Return `file:line:col` or a name if the location is just that, "" for unknown, else its text."""
     match = re.match(_PLAIN_FILE, text)
     if match is not None:
         name = unquote(match[1])

@@ -65,7 +65,7 @@ _DYNAMIC: Final = -(2**63)
 
 
 def int_bits(dtype: DType) -> int:
-    """Bits of an integer element in MLIR. i1 has one, though it takes a byte in a file."""
+    """Return the bits of an integer element in MLIR. i1 has one, though it takes a byte in a file."""
     return 1 if dtype.name == "BOOL" else dtype.bits
 
 

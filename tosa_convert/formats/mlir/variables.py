@@ -167,7 +167,7 @@ def declared_variables(graph: Graph) -> list[tuple[str, Tensor]]:
 
 
 def _misused(where: str, block: Block) -> Iterator[Finding]:
-    """Variables used as values, which only operators that read or write them may do in the dialect."""
+    """Find variables used as values, which only operators that read or write them may do."""
     variables = {tensor.name for tensor in block.tensors.values() if tensor.variable}
     variables -= set(block.inputs)
     if not variables:

@@ -27,7 +27,7 @@ def relu(s: Scope, x: Array) -> Array:
 
 
 def hard_sigmoid(s: Scope, x: Array, slope: float = 1 / 6, offset: float = 0.5) -> Array:
-    """max(0, min(1, slope * x + offset))."""
+    """Return max(0, min(1, slope * x + offset))."""
     return clip(s, s.add(scaled(s, x, slope), offset), 0.0, 1.0)
 
 
@@ -51,7 +51,7 @@ def shrink(s: Scope, x: Array, limit: float = 0.5, bias: float = 0.0) -> Array:
 
 
 def leaky_relu(s: Scope, x: Array, slope: Operand = 0.01) -> Array:
-    """x, or slope * x where x is negative. slope: a number, or an array that broadcasts to x."""
+    """Return x, or slope * x where x is negative. slope: a number, or an array that broadcasts to x."""
     if not isinstance(slope, Array):
         slope = constant(np.asarray(slope).astype(x.dtype))
     product = s.mul(x, slope)
@@ -67,7 +67,7 @@ def elu(s: Scope, x: Array, alpha: float = 1.0, scale: float = 1.0, inner: float
 
 
 def celu(s: Scope, x: Array, alpha: float = 1.0) -> Array:
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    """Return max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
     if alpha > 0:
         return elu(s, x, alpha, 1.0, 1 / alpha)
     less = s.sub(s.elementwise("exp", scaled(s, x, 1 / alpha)), 1)
@@ -99,7 +99,7 @@ def gelu_tanh(s: Scope, x: Array) -> Array:
 
 
 def softplus(s: Scope, x: Array) -> Array:
-    """log(1 + exp(x)), which is max(x, 0) + log(1 + exp(-|x|)) and does not overflow."""
+    """Return log(1 + exp(x)), which is max(x, 0) + log(1 + exp(-|x|)) and does not overflow."""
     power = s.elementwise("exp", s.elementwise("negate", s.elementwise("abs", x)))
     return s.add(relu(s, x), s.elementwise("log", s.add(power, 1)))
 

@@ -43,7 +43,7 @@ def by_int32(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def computed(s: Scope, name: str, a: Array, b: Array) -> Array:
-    """ADD, SUB, MUL of numbers of any type."""
+    """Compute ADD, SUB or MUL of numbers of any type."""
     if is_small(a.dtype):
         return s.narrowed(s.elementwise(name, s.widened(a), s.widened(b)), a.dtype)
     if is_unsigned(a.dtype):
@@ -106,7 +106,7 @@ def uint32_to_float(s: Scope, a: Array, dtype: Any) -> Array:
 
 
 def float_to_uint32(s: Scope, a: Array) -> Array:
-    """Whole numbers from 0 to 2^32 - 1, given as FP32."""
+    """Return whole numbers from 0 to 2^32 - 1, given as FP32."""
     high = s.elementwise("floor", s.mul(a, 1 / 65536))
     low = s.sub(a, s.mul(high, 65536.0))
     shifted = s.elementwise("logical_left_shift", s.cast(high, INT32), 16)
@@ -124,7 +124,7 @@ def uint64_to_float(s: Scope, a: Array, dtype: Any) -> Array:
 
 
 def float_to_uint64(s: Scope, a: Array) -> Array:
-    """Whole numbers from 0 to 2^64 - 1, given as FP32, as bits of INT64."""
+    """Return whole numbers from 0 to 2^64 - 1, given as FP32, as bits of INT64."""
     high = s.elementwise("floor", s.mul(a, 2.0**-32))
     low = s.sub(a, s.mul(high, 2.0**32))
     high, low = (
@@ -159,7 +159,7 @@ def unordered(s: Scope, a: Array, dtype: Any) -> Array:
 
 
 def extremum(s: Scope, name: str, a: Array, b: Array) -> Array:
-    """MAXIMUM or MINIMUM of numbers of any type."""
+    """Compute MAXIMUM or MINIMUM of numbers of any type."""
     if a.dtype == BOOL:
         return s.either(a, b) if name == "maximum" else s.both(a, b)
     for x, bound in ((a, b), (b, a)):
@@ -393,7 +393,7 @@ def _is_past(s: Scope, rest: Array, b: Array) -> Array:
 
 
 def truncated(s: Scope, a: Array) -> Array:
-    """Floating-point numbers without their fractions."""
+    """Return floating-point numbers without their fractions."""
     return s.select(s.greater(0, a), s.elementwise("ceil", a), s.elementwise("floor", a))
 
 
@@ -502,7 +502,7 @@ def ne(s: Scope, a: Array, b: Array) -> Array:
 
 
 def compared(s: Scope, a: Array, b: Array, name: str, is_flipped: bool = False) -> Array:
-    """GREATER or GREATER_EQUAL of numbers of any type. is_flipped: of the second and the first."""
+    """Compare numbers of any type by GREATER or GREATER_EQUAL. is_flipped: the second with the first."""
     held = [ordered(s, item) for item in (a, b)]
     made = s.elementwise(name, *(held[::-1] if is_flipped else held), dtype=BOOL)
     if a.dtype == INT32 and is_flipped and name == "greater" and b.number() == 0:
@@ -600,7 +600,7 @@ def shifted(s: Scope, a: Array, by: Array, name: str, **attributes: Any) -> Arra
 
 
 def _as(s: Scope, a: Array, dtype: Any) -> Array:
-    """INT32 or the carrier of a type as the type."""
+    """Return INT32 or the carrier of a type as the type."""
     return s.viewed(a, dtype) if a.dtype == carrier(dtype) else s.narrowed(a, dtype)
 
 

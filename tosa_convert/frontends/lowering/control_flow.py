@@ -172,7 +172,7 @@ def scan(
 
 
 def row_at(s: Scope, a: Array, index: Array) -> Array:
-    """Row `index`, an INT32 [1], of an array."""
+    """Return row `index`, an INT32 [1], of an array."""
     table = layout.reshape(s, as_rows(s, a), (a.shape[0], math.prod(a.shape[1:])))
     return from_rows(s, layout.reshape(s, rows_at(s, table, index), a.shape[1:]), a.dtype)
 
@@ -207,7 +207,7 @@ def cond(
 def _branched(
     s: Scope, index: Array, branches: Sequence[Branch], operands: Sequence[Array], first: int
 ) -> Sequence[Array]:
-    """COND_IF of branch `first` and, nested, of those after it."""
+    """Build COND_IF of branch `first` and, nested, of those after it."""
     if first == len(branches) - 1:
         return branches[first](s, operands)
     held = _Captured([index, *operands])

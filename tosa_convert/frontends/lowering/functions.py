@@ -178,7 +178,7 @@ def exp2(s: Scope, a: Array) -> Array:
 
 
 def expm1(s: Scope, x: Array) -> Array:
-    """exp(x) - 1. Near 0 it is (u - 1) * x / log(u) for u = exp(x), whose errors cancel."""
+    """Return exp(x) - 1. Near 0 it is (u - 1) * x / log(u) for u = exp(x), whose errors cancel."""
     u = s.elementwise("exp", x)
     less = s.sub(u, 1)
     near = s.mul(less, divided(s, x, s.elementwise("log", u)))
@@ -187,7 +187,7 @@ def expm1(s: Scope, x: Array) -> Array:
 
 
 def log1p(s: Scope, x: Array) -> Array:
-    """log(1 + x). Near 0 it is log(u) * x / (u - 1) for u = 1 + x, whose errors cancel."""
+    """Return log(1 + x). Near 0 it is log(u) * x / (u - 1) for u = 1 + x, whose errors cancel."""
     u = s.add(x, 1)
     far = s.elementwise("log", u)
     near = s.mul(far, divided(s, x, s.sub(u, 1)))
@@ -258,7 +258,7 @@ def has_minus(s: Scope, a: Array) -> Array:
 
 
 def _cosine(s: Scope, x: Array) -> Array:
-    """sqrt(1 - x^2)."""
+    """Return sqrt(1 - x^2)."""
     return sqrt(s, s.mul(s.sub(1, x), s.add(x, 1)))
 
 
@@ -271,12 +271,12 @@ def acos(s: Scope, a: Array) -> Array:
 
 
 def _outside(s: Scope, x: Array, made: Array) -> Array:
-    """NaN where the size of x is above 1."""
+    """Return NaN where the size of x is above 1, to be added."""
     return s.select(s.greater(s.elementwise("abs", x), 1), np.nan, made)
 
 
 def sinh(s: Scope, a: Array) -> Array:
-    """Half of u + u / (u + 1) for u = exp(x) - 1, by the size of x."""
+    """Return half of u + u / (u + 1) for u = exp(x) - 1, by the size of x."""
     size = s.elementwise("abs", a)
     u = expm1(s, size)
     made = s.mul(s.add(u, divided(s, u, s.add(u, 1))), 0.5)
@@ -292,7 +292,7 @@ def cosh(s: Scope, a: Array) -> Array:
 
 
 def asinh(s: Scope, a: Array) -> Array:
-    """log(1 + size + size^2 / (1 + sqrt(size^2 + 1))), with the sign of x."""
+    """Return log(1 + size + size^2 / (1 + sqrt(size^2 + 1))), with the sign of x."""
     size = s.elementwise("abs", a)
     small = s.minimum(size, 1e4)
     square = s.mul(small, small)
@@ -321,7 +321,7 @@ def atanh(s: Scope, a: Array) -> Array:
 
 
 def round_(s: Scope, a: Array, method: Any) -> Array:
-    """To whole numbers."""
+    """Round to whole numbers."""
     if method.name == "TO_NEAREST_EVEN":
         return round_to_even(s, a)
     size = s.elementwise("abs", a)
@@ -332,7 +332,7 @@ def round_(s: Scope, a: Array, method: Any) -> Array:
 
 
 def round_to_even(s: Scope, a: Array) -> Array:
-    """To the nearest whole numbers, and to the even one of two, as CAST does."""
+    """Round to the nearest whole numbers, and to the even one of two, as CAST does."""
     is_fraction = _has_fraction(s, s.elementwise("abs", a))
     whole = s.cast(s.cast(s.select(is_fraction, a, 0), INT32), a.dtype)
     return s.select(is_fraction, whole, a)
@@ -344,7 +344,7 @@ def _has_fraction(s: Scope, size: Array) -> Array:
 
 
 def logsumexp2(s: Scope, a: Array, b: Array) -> Array:
-    """log(exp(a) + exp(b))."""
+    """Return log(exp(a) + exp(b))."""
     high, low = s.maximum(a, b), s.minimum(a, b)
     difference = s.select(s.equal(high, low), 0, s.sub(low, high))
     return s.add(high, log1p(s, s.elementwise("exp", difference)))

@@ -96,7 +96,7 @@ def positions(s: Scope, parts: Sequence[Array], sizes: Sequence[int]) -> Array:
 
 
 def offsets(size: int, rank: int, axis: int) -> Array:
-    """0, 1, 2, ... along one axis of `rank`."""
+    """Return 0, 1, 2, ... along one axis of `rank`."""
     shape = [1] * rank
     shape[axis] = size
     return constant(np.arange(size, dtype=np.int32).reshape(shape))

@@ -59,7 +59,7 @@ def broadcast(s: Scope, a: Array, shape: Sequence[int], dimensions: Sequence[int
 
 
 def transpose(s: Scope, a: Array, perms: Sequence[int], merges: bool = False) -> Array:
-    """Dimension k of the result is dimension `perms[k]` of `a`.
+    """Transpose: dimension k of the result is dimension `perms[k]` of `a`.
 
     merges: dimensions that stay side by side are one, for what is reshaped before and after.
     """
@@ -224,7 +224,7 @@ def pad(s: Scope, a: Array, low: Sequence[int], high: Sequence[int], value: Oper
 
 
 def spread(s: Scope, a: Array, interior: Sequence[int], value: Operand) -> Array:
-    """`interior[k]` elements between any two of dimension k."""
+    """Insert `interior[k]` elements between any two of dimension k."""
     filled = value if isinstance(value, Array) else s.aligned([value], a.dtype)[0]
     for axis, count in enumerate(interior):
         size = a.shape[axis]
@@ -244,7 +244,7 @@ def spread(s: Scope, a: Array, interior: Sequence[int], value: Operand) -> Array
 
 
 def iota(dtype: Any, shape: Sequence[int], axis: int) -> Array:
-    """0, 1, 2, ... along an axis."""
+    """Return 0, 1, 2, ... along an axis."""
     sizes = [1] * len(shape)
     sizes[axis] = shape[axis]
     return Array(np.dtype(dtype), tuple(shape), np.arange(shape[axis], dtype=dtype).reshape(sizes))

@@ -193,7 +193,7 @@ def conv_transposed(
 
 
 def _channels_last(s: Scope, a: Array, spec: Sequence[int]) -> Array:
-    """Batch, or output channels, first; then the spatial dimensions; then the input channels."""
+    """Put batch, or output channels, first; then the spatial dimensions; then the input channels."""
     return layout.transpose(s, a, (spec[0], *spec[2:], spec[1]))
 
 

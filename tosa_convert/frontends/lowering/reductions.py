@@ -170,7 +170,7 @@ def position(s: Scope, a: Array, axes: Sequence[int], dtype: Any, word: str) -> 
 
 
 def _integer_position(s: Scope, a: Array, axis: int, word: str) -> Array:
-    """TOSA's ARGMAX takes no INT32: the least index at which the extreme is."""
+    """Return the least index at which the extreme is: TOSA's ARGMAX takes no INT32."""
     best = extreme(s, a, (axis,), word, keep=True)
     index = layout.iota(INT32, a.shape, axis)
     index = s.select(s.equal(a, best), index, a.shape[axis])

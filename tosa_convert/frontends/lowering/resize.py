@@ -172,7 +172,7 @@ def _taken(s: Scope, a: Array, axis: int, indices: Matrix) -> Array:
 
 
 def resized(s: Scope, a: Array, axes: Sequence[ResizeAxis], mode: str) -> Array:
-    """RESIZE of height and width, the last two of four dimensions."""
+    """Resize height and width, the last two of four dimensions, by RESIZE."""
     held = layout.transpose(s, a, (0, 2, 3, 1))
     made = s.apply(
         "resize",

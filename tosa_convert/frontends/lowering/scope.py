@@ -178,7 +178,7 @@ class Scope:
     # -- elementwise operators -------------------------------------------------------------------
 
     def aligned(self, operands: Sequence[Operand], dtype: Any = None) -> list[Array]:
-        """Operands as arrays of one rank; numbers get the type of the arrays."""
+        """Return operands as arrays of one rank; numbers get the type of the arrays."""
         arrays = [item for item in operands if isinstance(item, Array)]
         rank = max((item.rank for item in arrays), default=0)
         kind = dtype
@@ -287,7 +287,7 @@ class Scope:
     # -- element types ---------------------------------------------------------------------------
 
     def cast(self, a: Array, dtype: Any) -> Array:
-        """TOSA's CAST between types that it converts, or a constant of another type."""
+        """Cast by TOSA's CAST between types that it converts, or return a constant of another type."""
         if a.dtype == np.dtype(dtype):
             return a
         if a.data is not None:

@@ -195,7 +195,7 @@ def _pooled(
     low: list[int],
     high: list[int],
 ) -> Array:
-    """MAX_POOL2D, or AVG_POOL2D; for "add" it is multiplied by the size of the window."""
+    """Pool by MAX_POOL2D or AVG_POOL2D; for "add" it is multiplied by the size of the window."""
     size = float(math.prod(window[k] for k in axes))
     if word == "add" and a.origin is not None and a.origin[0] == "scaled":
         _, a, (factor,) = a.origin

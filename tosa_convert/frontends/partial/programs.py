@@ -241,7 +241,7 @@ class _Partition:
         )
 
     def _programs(self, wanted: set[str]) -> dict[int, Graph]:
-        """Stage -> its program, which computes what is wanted and what later programs take."""
+        """Map a stage to its program, which computes what is wanted and what later programs take."""
         programs: dict[int, Graph] = {}
         for stage in range(max((0, *self.made.values())), -1, -1):
             outputs = [n for n, at in self.made.items() if at == stage and n in wanted]

@@ -228,7 +228,7 @@ def example_tensors(program: Any) -> list[Any]:
 
 
 def arrays_of(tensors: Iterable[Any]) -> list[Any]:
-    """Tensors as numpy has them; types that numpy does not have as opaque bytes."""
+    """Return tensors as numpy has them; types that numpy does not have as opaque bytes."""
     return [_array(tensor.contiguous()) for tensor in tensors]
 
 

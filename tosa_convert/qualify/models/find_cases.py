@@ -150,7 +150,7 @@ def inputs_of(model: Path, shapes: Mapping[str, Shape]) -> dict[str, Array]:
 
 
 def _named(text: str) -> Iterator[tuple[str, str]]:
-    """Frontend and model of each case that a path of the user's names: `file.py:NAME` is one."""
+    """Return frontend and model of each case that a path of the user's names: `file.py:NAME` is one."""
     model = recognize(text) if ".py:" in text else None
     if model is not None:
         yield model.frontend, model.shown
@@ -161,7 +161,7 @@ def _named(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _cases(path: Path) -> Iterator[tuple[str, str]]:
-    """Frontend and model of each case in a file or below a folder."""
+    """Return frontend and model of each case in a file or below a folder."""
     if path.is_file():
         yield from _of_file(path)
     elif is_node_test(path):

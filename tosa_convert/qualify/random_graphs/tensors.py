@@ -232,7 +232,7 @@ def _keywords(windows: Sequence[_Window]) -> dict[str, Any]:
 
 @rule("fft")
 def _fft(g: RandomBuilder, name: str) -> None:
-    """Along dimensions whose sizes are powers of two."""
+    """Add a transform along dimensions whose sizes are powers of two."""
     fitting = [
         t
         for t in g.tensors
@@ -309,7 +309,7 @@ Pair = tuple[Any, Any]
 
 
 def _block_constants(g: RandomBuilder, element_type: str, shape: Sequence[int]) -> Pair:
-    """Constant data and scales."""
+    """Draw constant data and scales."""
     scales = (*shape[:-1], shape[-1] // _BLOCK)
     count = math.prod(shape)
     if element_type == "MXINT8":
@@ -479,7 +479,7 @@ def _tensor(g: RandomBuilder, element: Element | None, shape: Sequence[int]) -> 
 
 @_rule("IDENTITY", "DIM", "REVERSE", "TRANSPOSE", "TILE", "RESHAPE", "SLICE", "CONCAT")
 def _move(g: RandomBuilder, name: str) -> None:
-    """Whole blocks are moved."""
+    """Add an operator that moves whole blocks."""
     element, rank = _row(g, name).operands[0], g.random.randint(2, 4)
     shape = _sizes(g, rank)
     operands = [_tensor(g, element, shape)]

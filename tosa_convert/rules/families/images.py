@@ -345,7 +345,7 @@ def _in_range(name: str, axis: _Axis, value: Size, fewest: int, bound: int) -> I
 
 
 def _sizes(axis: _Axis) -> Iterator[Violation]:
-    """Sizes are below 16384, and that of the result is a whole number above 0."""
+    """Check that sizes are below 16384, and that of the result is a whole number above 0."""
     if known(axis.size) and axis.size is not None and axis.size >= _SIZE_BOUND:
         yield Violation(
             f"input-{axis.name}-range",

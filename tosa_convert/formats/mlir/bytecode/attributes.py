@@ -128,7 +128,7 @@ Attribute = (
 
 
 def bit_width(type_: Type) -> int:
-    """Bits of an integer, index or float type; 0 for any other type."""
+    """Return the bits of an integer, index or float type; 0 for any other type."""
     known = _COMMON.get(type_)
     if known is not None:
         return known

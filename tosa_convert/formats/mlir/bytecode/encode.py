@@ -59,7 +59,7 @@ class Table:
         return self.numbers[self.count - 1]
 
     def add_run(self, joined: bytes, sizes: Numbers) -> int:
-        """Many new entries, one after the other, of these sizes; returns the number of the first."""
+        """Add many entries of these sizes, one after the other; return the number of the first."""
         first = self.count
         self.runs[len(self.entries)] = sizes
         self.entries.append(joined)

@@ -82,7 +82,7 @@ def encode_together(numbers: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def integers_of(pieces: list[bytes]) -> tuple[Numbers, Numbers]:
-    """Pieces of at most 7 bytes as little-endian integers, and how many bytes each has."""
+    """Return pieces of at most 7 bytes as little-endian integers, and how many bytes each has."""
     widths = np.fromiter(map(len, pieces), np.int64, len(pieces))
     rows = np.zeros((len(pieces), 8), np.uint8)
     rows[_is_byte()[widths]] = np.frombuffer(b"".join(pieces), np.uint8)
@@ -264,7 +264,7 @@ class _Window:
         return _Operations(*columns)
 
     def follow(self, count: int) -> tuple[Numbers, int]:
-        """At most `count` operations from the first byte on, by index, and the offset after them."""
+        """Return at most `count` operations from the first byte on, and the offset after them."""
         follows, chosen, index = self.follows.tolist(), [], self.first
         while index >= 0:
             chosen.append(index)

@@ -699,7 +699,7 @@ def merge_copies(regions: list[Region], noted: Mapping[str, str]) -> list[Region
 
 
 def _innermost_first(regions: list[Region]) -> list[Region]:
-    """Regions in an order in which each comes after those that its operators run."""
+    """Return regions in an order in which each comes after those that its operators run."""
     heights: dict[str, int] = {}
     for region in reversed(regions):
         inside = [heights[name] for _, _, name in _runs(region)]

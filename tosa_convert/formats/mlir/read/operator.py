@@ -311,7 +311,7 @@ class OperatorReader:
     def _other_attributes(
         self, spec: OperatorSpec, operation: Operation, attributes: dict[str, int]
     ) -> None:
-        """Attributes without a field: discardable by MLIR's definition, unless they mean something."""
+        """Keep attributes without a field, which MLIR may discard, unless they mean something."""
         expected = {row.name for row in spec.attributes} | {NAME_ATTRIBUTE, REGIONS_ATTRIBUTE}
         expected |= _OWN_ATTRIBUTES.get(spec.name, set())
         for name, index in attributes.items():

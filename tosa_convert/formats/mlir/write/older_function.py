@@ -58,7 +58,7 @@ class OlderFunctionWriter(FunctionWriter):
             self.type_name = "type"
 
     def enter(self, block: Block) -> None:
-        """No constant becomes a resource."""
+        """Enter a constant, which never becomes a resource."""
         self.name_variables(block)
 
     def operation(self, block: Block, operator: Operator) -> OperatorSpec:

@@ -21,7 +21,7 @@ from tosa_convert.frontends.torch.rules.node import Node, Rule, kind_of
 
 
 def combined(s: Scope, word: str, a: Array, b: Array) -> Array:
-    """ADD, SUB or MUL of numbers of any type; integers wrap around."""
+    """Compute ADD, SUB or MUL of numbers of any type; integers wrap around."""
     if a.dtype == BOOL:
         return s.both(a, b) if word == "mul" else s.either(a, b)
     shape = np.broadcast_shapes(a.shape, b.shape)

@@ -86,7 +86,7 @@ def _runs(index: Any) -> list[tuple[int, int]]:
 
 
 def _index(n: Node, a: Array, indices: Sequence[Array | None]) -> Array:
-    """`a[indices]`: by rows of a table of the dimensions that are indexed."""
+    """Lower `a[indices]` by rows of a table of the dimensions that are indexed."""
     s = n.scope
     if any(one is not None and one.dtype == BOOL for one in indices):
         raise NotLowered("the size of its result depends on the data", "use torch.where")

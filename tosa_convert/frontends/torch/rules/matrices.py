@@ -61,7 +61,7 @@ def _solve_triangular(
 
 
 def _solve_by_factor(n: Node, b: Array, factor: Array, upper: bool = False) -> Array:
-    """`cholesky_solve`: solve with the factor, and then with its transpose."""
+    """Lower `cholesky_solve`: solve with the factor, and then with its transpose."""
     a, b = _of_one_batch(n, factor, b)
     for is_transposed in (upper, not upper):
         b = matrices.triangular_solve(n.scope, a, b, True, not upper, is_transposed)

@@ -75,7 +75,7 @@ def _group_norm(
 
 
 def _safe_softmax(n: Node, a: Array, dim: int, dtype: Any = None) -> Array:
-    """Softmax that is 0 where all scores are minus infinity, as if these were finite.
+    """Lower softmax that is 0 where all scores are minus infinity, as if these were finite.
 
     In any other row, the greatest score is finite and the sum at least 1, or the result is NaN.
     """

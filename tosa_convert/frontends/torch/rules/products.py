@@ -113,7 +113,7 @@ def convolution(
 
 
 def _convolution_of_times(n: Node, a: Array, weight: Array, bias: Array, pad: int = 0) -> Array:
-    """`conv_tbc`: places are first, channels last; the kernel is [places, inputs, outputs]."""
+    """Lower `conv_tbc`: places are first, channels last; the kernel is [places, inputs, outputs]."""
     window, spec = Window((1,), ((pad, pad),), (1,), (1,)), (1, 2, 0)
     layouts = spec, (2, 1, 0), spec
     return products.conv_general_dilated(n.scope, a, weight, window, layouts, a.dtype, 1, 1, bias)

@@ -214,7 +214,7 @@ def _index_put(
     accumulate: bool = False,
     unsafe: bool = False,
 ) -> Array:
-    """`a[indices] = values`: the dimensions that are indexed are the rows of a table."""
+    """Lower `a[indices] = values`: the dimensions that are indexed are the rows of a table."""
     if any(one is not None and one.dtype == BOOL for one in indices):
         return _masked_put(n, a, indices, values, accumulate)
     s = n.scope
@@ -247,7 +247,7 @@ def _index_put(
 def _masked_put(
     n: Node, a: Array, indices: Sequence[Array | None], values: Array, accumulate: bool
 ) -> Array:
-    """`a[mask] = value` for one value, by a selection."""
+    """Lower `a[mask] = value` for one value, by a selection."""
     mask = indices[0]
     if mask is None or len(indices) != 1 or values.size != 1:
         raise NotLowered("the number of its elements depends on the data", "use torch.where")

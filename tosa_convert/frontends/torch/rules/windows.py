@@ -214,7 +214,7 @@ def _positions(row: tuple[int, int, int, float], align_corners: bool) -> Any:
 
 
 def _linear(n: Node, a: Array, _: Any, align_corners: bool, *scales: Any) -> Array:
-    """RESIZE, or a product with a matrix for each axis."""
+    """Interpolate by RESIZE, or by a product with a matrix for each axis."""
     rows = _axes(n, a, scales)
     if all(size == 1 for _, size, _, _ in rows):
         return layout.broadcast_to(n.scope, a, n.shape)

@@ -347,7 +347,7 @@ class AttributeParser:
         return quoted
 
     def list_of_integers(self, bits: int) -> bytes:
-        """`[1, 2]` as an array of integers of this width."""
+        """Parse `[1, 2]` as an array of integers of this width."""
         return self._array(f"i{bits}", b"[", b"]")
 
     def text(self, text: str) -> bytes:
@@ -495,7 +495,7 @@ class AttributeParser:
     # -- words --------------------------------------------------------------------------------
 
     def _integers(self, start: int) -> bytes:
-        """`array<i64: 1, 2>`."""
+        """Parse `array<i64: 1, 2>`."""
         cursor = self.cursor
         cursor.expect(b"<")
         at = cursor.at

@@ -69,7 +69,7 @@ class CustomForms:
         return self.attributes.optional_dictionary(self.bare)
 
     def clauses(self, operation: ParsedOperation) -> None:
-        """Attributes as IREE prints them since October 2026: `axis(1) nan_mode<IGNORE>`."""
+        """Parse attributes as IREE prints them since October 2026: `axis(1) nan_mode<IGNORE>`."""
         cursor = self.cursor
         spec = BY_MLIR.get(operation.name)
         rows = {row.name: row for row in spec.attributes} if spec is not None else {}
@@ -131,7 +131,7 @@ class CustomForms:
         self.operations.check_types(operation.operands, types, at)
 
     def variable(self, operation: ParsedOperation) -> None:
-        """`@v = dense<1> : tensor<2xi8>` or `@v : tensor<2xi8>`."""
+        """Parse `@v = dense<1> : tensor<2xi8>` or `@v : tensor<2xi8>`."""
         cursor, attributes = self.cursor, operation.attributes
         self._visibility(attributes)
         attributes["sym_name"] = self._symbol()
@@ -171,14 +171,14 @@ class CustomForms:
         return self.attributes.encoder.string_attribute(self.attributes.symbol())
 
     def variable_read(self, operation: ParsedOperation) -> None:
-        """`@v : T`."""
+        """Parse `@v : T`."""
         operation.attributes["name"] = self._symbol()
         self._more_attributes(operation)
         self.cursor.expect(b":", "':' and the type of the variable")
         operation.types = [self.types().number]
 
     def variable_write(self, operation: ParsedOperation) -> None:
-        """`@v, %a : T`."""
+        """Parse `@v, %a : T`."""
         cursor = self.cursor
         operation.attributes["name"] = self._symbol()
         self._more_attributes(operation)
@@ -205,7 +205,7 @@ class CustomForms:
         operation.types = [self.types().number]
 
     def call(self, operation: ParsedOperation) -> None:
-        """`@f(%a, %b) : (T, U) -> V`."""
+        """Parse `@f(%a, %b) : (T, U) -> V`."""
         cursor = self.cursor
         operation.attributes["callee"] = self.attributes()
         cursor.expect(b"(")
@@ -217,7 +217,7 @@ class CustomForms:
     # -- control flow -------------------------------------------------------------------------
 
     def _bound(self) -> tuple[list[tuple[bytes, int]], list[int]]:
-        """`(%x = %a, %y = %b)`: names of arguments with their offsets, and the values that they take."""
+        """Parse `(%x = %a, %y = %b)`: names of arguments with their offsets, and their values."""
         cursor = self.cursor
         names: list[tuple[bytes, int]] = []
         values: list[int] = []
@@ -257,7 +257,7 @@ class CustomForms:
         return region
 
     def cond_if(self, operation: ParsedOperation) -> Steps:
-        """`%c (%x = %a) : tensor<i1> (T) -> T {...} else {...}`; until mid 2025 `%c -> (T) {...}`."""
+        """Parse `%c (%x = %a) : tensor<i1> (T) -> T {...} else {...}`, or `%c -> (T) {...}` of 2025."""
         cursor, operations = self.cursor, self.operations
         operation.operands = [operations.value()]
         names, values = self._bound()
@@ -284,7 +284,7 @@ class CustomForms:
         self._more_attributes(operation)
 
     def while_loop(self, operation: ParsedOperation) -> Steps:
-        """`(%x = %a) : (T) -> T {...} do {...} attributes {...}`."""
+        """Parse `(%x = %a) : (T) -> T {...} do {...} attributes {...}`."""
         cursor, operations = self.cursor, self.operations
         names, operation.operands = self._bound()
         operation.types = operations.signature(operation.operands)
@@ -301,7 +301,7 @@ class CustomForms:
     # -- functions and modules ----------------------------------------------------------------
 
     def module(self, operation: ParsedOperation) -> Steps:
-        """`@name attributes {...} {...}`."""
+        """Parse `@name attributes {...} {...}`."""
         if self.cursor.peek(b"@"):
             operation.attributes["sym_name"] = self._symbol()
         if self.cursor.accept_word(b"attributes"):
@@ -312,7 +312,7 @@ class CustomForms:
         yield region
 
     def function(self, operation: ParsedOperation) -> Steps:
-        """`private @f(%a: T {...}) -> (T {...}) attributes {...} {...}`."""
+        """Parse `private @f(%a: T {...}) -> (T {...}) attributes {...} {...}`."""
         cursor, encoder = self.cursor, self.operations.encoder
         attributes = operation.attributes
         self._visibility(attributes)
@@ -359,14 +359,14 @@ class CustomForms:
         return results
 
     def func_return(self, operation: ParsedOperation) -> None:
-        """`{...} %a : T`, or nothing."""
+        """Parse `{...} %a : T`, or nothing."""
         self._more_attributes(operation)
         self._values_and_types(operation)
 
     # -- dialects around TOSA -----------------------------------------------------------------
 
     def constant(self, operation: ParsedOperation) -> None:
-        """`arith.constant {...} dense<1> : tensor<2xi8>`; the type is that of the result."""
+        """Parse `arith.constant {...} dense<1> : tensor<2xi8>`; the type is that of the result."""
         cursor = self.cursor
         self._more_attributes(operation)
         if cursor.peek_word() in (b"dense", b"dense_resource"):
@@ -388,7 +388,7 @@ class CustomForms:
         return self.types.parsed(element)
 
     def global_variable(self, operation: ParsedOperation) -> None:
-        """`ml_program.global private mutable @g(dense<1> : T) : T`."""
+        """Parse `ml_program.global private mutable @g(dense<1> : T) : T`."""
         cursor, attributes = self.cursor, operation.attributes
         self._visibility(attributes)
         if cursor.accept_word(b"mutable"):
@@ -402,7 +402,7 @@ class CustomForms:
         self._more_attributes(operation)
 
     def global_load(self, operation: ParsedOperation) -> None:
-        """`ml_program.global_load @g : T {...}`; IREE has the attributes before the type."""
+        """Parse `ml_program.global_load @g : T {...}`; IREE has the attributes before the type."""
         operation.attributes["global"] = self.attributes()
         self._more_attributes(operation)
         self.cursor.expect(b":", "':' and the type of the global")
@@ -410,14 +410,14 @@ class CustomForms:
         self._more_attributes(operation)
 
     def global_store(self, operation: ParsedOperation) -> None:
-        """`ml_program.global_store @g = %a : T {...}`."""
+        """Parse `ml_program.global_store @g = %a : T {...}`."""
         operation.attributes["global"] = self.attributes()
         self.cursor.expect(b"=", "'=' and the value")
         self._values_and_types(operation)
         self._more_attributes(operation)
 
     def iree_global(self, operation: ParsedOperation) -> None:
-        """`util.global private mutable @g {...} = dense<1> : T`, or `#...` in place of a constant."""
+        """Parse `util.global private mutable @g {...} = dense<1> : T`, or `#...` for a constant."""
         cursor, attributes = self.cursor, operation.attributes
         self._visibility(attributes)
         if cursor.accept_word(b"mutable"):
@@ -437,12 +437,12 @@ class CustomForms:
         attributes["type"] = self.attributes.writer.type(type_.number)
 
     def iree_load(self, operation: ParsedOperation) -> None:
-        """`util.global.load immutable @g : T`."""
+        """Parse `util.global.load immutable @g : T`."""
         self.cursor.accept_word(b"immutable")
         self.global_load(operation)
 
     def iree_store(self, operation: ParsedOperation) -> None:
-        """`util.global.store %a, @g : T`."""
+        """Parse `util.global.store %a, @g : T`."""
         cursor = self.cursor
         cursor.skip()
         at = cursor.at

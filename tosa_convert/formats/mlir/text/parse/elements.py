@@ -360,7 +360,7 @@ class ElementParser:
         return self.encoder.dense(type_.number, data), type_
 
     def _bools(self, data: memoryview, count: int, start: int) -> memoryview:
-        """Booleans as bytecode packs them, from the bytes of a text.
+        """Return booleans as bytecode packs them, from the bytes of a text.
 
         Until April 2022 they were packed and padded with zeros to a byte for each; then packed; from
         March 2026 there is one byte for each. One byte alone may stand for all.
@@ -425,7 +425,7 @@ class ElementParser:
         return self._as_text(start, self._type())
 
     def _typed(self, type_: Parsed, content: int, start: int) -> bytes:
-        """`dense<tensor<...> : [element : type, ...]>`, as block-scaled constants are printed."""
+        """Parse `dense<tensor<...> : [element : type, ...]>`, as block-scaled constants are printed."""
         cursor = self.cursor
         cursor.at = start
         cursor.skip()

@@ -111,7 +111,7 @@ def splat(data: memoryview, count: int, element: str) -> bytes | None:
 
 
 def _memory(data: memoryview, count: int) -> Iterator[memoryview]:
-    """Bits as one byte each, in chunks."""
+    """Return bits as one byte each, in chunks."""
     if count < FEW:
         # Fast path of the chunks; equal by test test_few_bits_in_memory_are_those_of_many
         bits = int.from_bytes(data, "little")
@@ -315,7 +315,7 @@ def _string_pieces(value: DenseStringsAttr, shape: tuple[int, ...]) -> Iterator[
 
 
 def dictionary(pairs: dict[str, str]) -> str:
-    """Attributes by name, sorted, in braces; a unit attribute is its name alone."""
+    """Print attributes by name, sorted, in braces; a unit attribute is its name alone."""
     entries = []
     for name in sorted(pairs):
         text = pairs[name]
@@ -325,7 +325,7 @@ def dictionary(pairs: dict[str, str]) -> str:
 
 @lru_cache(_CACHED_NAMES)
 def _bare_text(name: str) -> str:
-    """`bare` for the names of attributes, of which a module has few."""
+    """Return `bare` for the names of attributes, of which a module has few."""
     return bare(name.encode())
 
 

@@ -134,7 +134,7 @@ class _Clashes:
 
 
 def _distinct(root: Operation) -> dict[int, Counters]:
-    """Counters with which no two blocks have a name in common; MLIR takes the last region first."""
+    """Return counters with which no two blocks share a name; MLIR takes the last region first."""
     starts: dict[int, Counters] = {}
     counters = Counters()
     pending = [block for region in root.regions for block in region.blocks]

@@ -356,7 +356,7 @@ class OperationForms:
         return Nest(head, "} do {", f"}}{f' attributes{others}' if others else ''}", True)
 
     def _bound(self, operands: list[int], values: Values, inner: BlockNames) -> str:
-        """Arguments of the first region with the operands that they take: ` (%arg2 = %1)`."""
+        """Print arguments of the first region with the operands that they take: ` (%arg2 = %1)`."""
         if len(inner.arguments) != len(operands):
             raise fail(
                 "malformed-operator",
