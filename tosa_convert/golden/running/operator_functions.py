@@ -355,7 +355,9 @@ def run(
 def _given(array: Any, slot: Slot) -> Any:
     """Return the bytes of an array whose elements are as wide as an input's, and others as they are."""
     target = slot.dtype.numpy
-    is_other = isinstance(array, np.ndarray) and array.dtype != target and not slot.dtype.is_in_bytes
+    is_other = (
+        isinstance(array, np.ndarray) and array.dtype != target and not slot.dtype.is_in_bytes
+    )
     return _raw(array) if is_other and array.dtype.itemsize == target.itemsize else array
 
 
