@@ -134,7 +134,8 @@ class Scope:
         assert array.data is not None
         kind = carrier(array.dtype)
         is_few_bits = np.dtype(array.dtype).kind == "V" and kind == np.int8
-        return self._constant(array.data.astype(kind) if is_few_bits else array.data.view(kind))
+        data = np.asarray(array.data)  # numpy's functions make numbers of arrays of rank 0
+        return self._constant(data.astype(kind) if is_few_bits else data.view(kind))
 
     def whole(self, array: Array) -> Value:
         """Return the value of the program that has all elements of an array."""

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tosa_convert.frontends.tflite.scales import fixed_point
+from tosa_convert.frontends.tflite.scales import fixed_point, rounded
 
 _Int = npt.NDArray[np.int64]
 
@@ -46,7 +46,7 @@ def tanh_table(bits: int) -> npt.NDArray[np.int16]:
     """Return tanh(x) of all x with so many integer bits, with none."""
     x = _inputs()
     below = _inverse(_exponential(-np.abs(x), bits + 1), 2, 1 << 13)
-    return np.where(x == 0, 0, np.where(x < 0, -below, below)).astype(np.int16)
+    return (np.sign(x) * below).astype(np.int16)
 
 
 def _inputs() -> _Int:
@@ -55,22 +55,18 @@ def _inputs() -> _Int:
 
 def _narrow(constant: int, width: int = _BITS) -> int:
     """Round a constant of 32 bits to 16, halves away from zero."""
-    if width > _BITS:
-        return constant
-    size = abs(constant) + (1 << 15) >> 16
-    return size if constant > 0 else -size
+    return constant if width > _BITS else rounded(constant / (1 << 16))
 
 
 def _product(x: _Int, y: _Int | int, width: int = _BITS) -> _Int:
     """Return the upper half of twice the product, rounded."""
-    found: _Int = np.minimum(x * y + (1 << (width - 1)) >> width, (1 << width) - 1)
+    found: _Int = x * y + (1 << (width - 1)) >> width
     return found
 
 
 def _shifted_left(x: _Int, bits: int, width: int = _BITS) -> _Int:
     """Multiply by a power of 2, within 16 bits or 32."""
-    limit, most = (1 << (width - bits)) - 1, (1 << width) - 1
-    return np.where(x > limit, most, np.where(x < -limit, -most - 1, x << bits))
+    return np.clip(x << bits, -1 << width, (1 << width) - 1)
 
 
 def _shifted_right(x: _Int, bits: int) -> _Int:

@@ -45,7 +45,8 @@ def rescaled(
     if x.data is not None and not is_narrow:
         limits = np.iinfo(target)
         wide = multiplied(x.data.astype(np.int64) - given, multipliers, shifts, is_once) + zero
-        return Array(target, x.shape, np.clip(wide, limits.min, limits.max).astype(target))
+        held = np.clip(wide, limits.min, limits.max).astype(target)
+        return Array(target, x.shape, held if x.rank else held.reshape(()))
     zeros: dict[str, Any] = {}
     if given:
         zeros["input_zp"] = np.array([given], x.dtype)
@@ -74,7 +75,7 @@ def multiplied(x: Integers, multiplier: Any, shift: Any, is_once: bool = False) 
     """
     half = np.int64(1) << (np.asarray(shift, np.int64) - 1)
     if not is_once:
-        half = half + np.where(np.asarray(shift) > 31, np.where(x < 0, -(1 << 30), 1 << 30), 0)
+        half = half + np.sign(x) * (np.asarray(shift) > 31) * (1 << 30)
     found: Integers = (x * multiplier + half) >> shift
     return found
 
@@ -99,8 +100,7 @@ def shifted(s: Scope, x: Array, zero: int, left: int, scale: float, is_near: boo
 def _fits(dtype: Any, zero: int, shift: int) -> bool:
     """Return whether RESCALE with a shift takes all integers of a type less their zero point."""
     limits = np.iinfo(dtype)
-    most = 1 << max(shift - 1, 0)
-    return -most <= limits.min - zero and limits.max - zero < most
+    return 2 * max(limits.max - zero, zero - limits.min) < 1 << max(shift, 0)
 
 
 def every(dtype: Any, zero: int = 0) -> Integers:

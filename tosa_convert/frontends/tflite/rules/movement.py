@@ -414,15 +414,13 @@ def _diagonal(n: Node) -> Array:
     size = diagonal.shape[-1]
     if size > 1 << 14:
         raise ValueError("a matrix without end")
-    is_diagonal = constant(
-        np.eye(size, dtype=bool).reshape((1,) * (diagonal.rank - 1) + (size, size))
-    )
+    is_diagonal = constant(np.eye(size, dtype=bool))
     if len(n.given) == 2:
         others = n.plain(0)
         if others.shape[-2:] != (size, size):
             raise NotLowered("its matrices are not square", "use square matrices")
     else:
-        others = constant(np.zeros((1,) * (diagonal.rank + 1), diagonal.dtype))
+        others = constant(np.zeros((), diagonal.dtype))
     rows = layout.reshape(s, diagonal, (*diagonal.shape, 1))
     rows = layout.broadcast_to(s, rows, (*diagonal.shape, size))
     return s.select(is_diagonal, rows, others)
@@ -472,7 +470,7 @@ def _inside(n: Node, index: Array, size: int) -> Array:
         if index.data.min() < 0 or index.data.max() >= size:
             raise ValueError("an index is outside")
         return Array(INT32, index.shape, index.data.astype(np.int32))
-    return n.scope.cast(index, INT32) if index.dtype == np.int64 else index32(n.scope, index)
+    return n.scope.cast(index, INT32)
 
 
 def _places(n: Node, index: Array, shape: Sequence[int]) -> Array:
@@ -544,7 +542,7 @@ def _dynamic_update_slice(n: Node) -> Array:
         return dynamic_update_slice(s, a, part, [constant(np.int32(one)) for one in first])
     steps = np.array([math.prod(a.shape[axis + 1 :]) for axis in range(a.rank)], np.int32)
     begin = s.minimum(s.maximum(start, 0), constant(np.array(most, np.int32)))
-    begin = by_operator(s, s.mul(begin, constant(steps)), (0,), "reduce_sum", keep=True)
+    begin = by_operator(s, s.mul(begin, constant(steps)), (0,), "reduce_sum")
     grid = np.indices(part.shape).reshape(a.rank, -1)
     offset = (steps[:, None] * grid).sum(0).astype(np.int32)
     places = s.add(begin, constant(offset))

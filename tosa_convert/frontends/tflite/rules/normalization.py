@@ -30,6 +30,7 @@ from tosa_convert.frontends.tflite.rescale import ONE, rescaled
 from tosa_convert.frontends.tflite.rules.quantized import either
 from tosa_convert.frontends.tflite.rules.tables import (
     FRACTION,
+    HALF_ROOT,
     INTERVALS,
     interpolated,
     interpolation_table,
@@ -41,8 +42,7 @@ _MOST_SQUARES: Final = 8192
 #: Numbers of 3 bits before the point.
 _ONE: Final = 1 << 28
 _THREE_HALVES: Final = 3 << 27
-#: Numbers of no bits before the point: the root of 1/2, and the largest one.
-_HALF_ROOT: Final = 1518500250
+#: The largest number of no bits before the point.
 _LARGEST: Final = (1 << 31) - 1
 _STEPS: Final = 5
 #: By how many bits a number of 9 bits before the point is shifted to have 3.
@@ -119,8 +119,8 @@ def _exponentials(s: Scope, distance: Array, table: Any) -> Array:
     """Look up 31 bits for each number from -255 to 0, in tables of int16 that have 10 or 11 of them."""
     index = rescaled(s, distance, (1 << 30, 30 - FRACTION), np.int16)
     total: Array | None = None
-    for place, bits in ((0, 10), (10, 10), (20, 11)):
-        part = (table >> place) & ((1 << bits) - 1)
+    for place in (20, 10, 0):
+        part, table = np.divmod(table, 1 << place)
         entries = np.pad(part, (1, INTERVALS // 2), "edge").astype(np.int16)
         found = Array(INT32, distance.shape, None, s.builder.table(s.value(index), entries))
         if place < FRACTION:
@@ -235,7 +235,7 @@ def inverse_root(s: Scope, total: Array) -> tuple[Array, Array]:
         cube = s.elementwise("logical_left_shift", cube, _CUBE_SHIFT)
         rest = s.sub(high_product(s, x, _THREE_HALVES), high_product(s, half, cube))
         x = s.elementwise("logical_left_shift", rest, _PRODUCT_SHIFT)
-    root = high_product(s, x, _HALF_ROOT)
+    root = high_product(s, x, HALF_ROOT)
     root = s.elementwise("logical_left_shift", root, s.maximum(s.sub(0, shift), 0))
     shift = s.maximum(shift, 0)
     is_tiny = s.greater(2, total)

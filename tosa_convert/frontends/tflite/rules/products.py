@@ -234,8 +234,6 @@ def _transposed(n: Node) -> Array:
     ):
         pads += [-low, size - (given - 1) * stride - own + low]
     more = [max(0, 1 - own - pad) for own, pad in zip(np.repeat(kernel, 2), pads, strict=True)]
-    if any(more[0::2]):
-        raise ValueError("padding beyond the window")
     wide = [pad + extra for pad, extra in zip(pads, more, strict=True)]
     zeros: dict[str, Any] = {}
     if not is_float(x.dtype):
@@ -285,7 +283,7 @@ def _transposed_volumes(n: Node) -> Array:
     extents = zip(sizes, x.shape[1:4], strides, kernel, strict=True)
     for size, given, stride, own in extents:
         reach = (given - 1) * stride
-        low = max(0, reach + own - size) // 2 if n.option(0, "b") == _SAME else 0
+        low = max(0, (reach + own - size) // 2) if n.option(0, "b") == _SAME else 0
         pads.append((own - 1 - low, size + low - reach - 1))
     held = layout.reverse(s, filters, (0, 1, 2))
     held = layout.transpose(s, held, (3, 0, 1, 2, 4))
@@ -308,7 +306,8 @@ def _fully_connected(n: Node) -> Array:
         raise ValueError("sizes")
     rows = layout.reshape(s, x, (x.size // size, 1, 1, size))
     filters = layout.reshape(s, weights, (outputs, 1, 1, size))
-    window = Window((1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1), _zeros(n, 0, 1))
+    ones = rows.shape[1:3]
+    window = Window(ones, ((0, 0), (0, 0)), ones, ones, _zeros(n, 0, 1))
     sums = _convolved(n, rows, filters, bias, window, 1)
     if not is_float(sums.dtype):
         scales = scales_after(n.tensor(0), n.tensor(1), n.result)

@@ -58,7 +58,7 @@ def refuse_wide(n: Node) -> None:
 
 
 def _sum(sign: int) -> Rule:
-    name = "add" if sign > 0 else "sub"
+    name = {1: "add", -1: "sub"}[sign]
 
     def rule(n: Node) -> Array:
         refuse_wide(n)

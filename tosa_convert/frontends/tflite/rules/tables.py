@@ -35,6 +35,8 @@ Floats = npt.NDArray[np.float64]
 INTERVALS: Final = 512
 FRACTION: Final = 7
 _HALF: Final = 1 << 15
+#: The root of 1/2 with 31 bits after the point.
+HALF_ROOT: Final = round(math.sqrt(0.5) * (1 << 31))
 #: Bits of fractions that the kernel of RSQRT keeps.
 _KEPT: Final = 20
 
@@ -120,7 +122,7 @@ def _gelu_tanh(x: Floats) -> Floats:
 
 
 def _elu(x: Floats) -> Floats:
-    return np.where(x < 0, np.expm1(np.minimum(x, 0)), x)
+    return np.asarray(np.maximum(x, 0) + np.expm1(np.minimum(x, 0)))
 
 
 def logistic(x: Floats) -> Floats:
@@ -158,22 +160,22 @@ def _in_intervals(function: Callable[[Floats], Floats]) -> Rule:
     """Return the rule of a function of 16 bits that TFLite interpolates."""
 
     def rule(n: Node) -> Array:
-        s, scale, result = n.scope, n.scale(0), _range_of(n.result_scale, n.result_zero)
+        s, result = n.scope, _range_of(n.result_scale)
 
         def defined(x: Floats) -> Floats:
             # The logarithm of 0 and below is the lowest number of the result.
             made = function(x)
             return np.where(np.isfinite(made), made, result[0])
 
-        table = interpolation_table(defined, *_range_of(scale, n.zero(0)), result)
+        table = interpolation_table(defined, *_range_of(n.scale(0)), result)
         return s.cast(interpolated(s, n.array(0), table), np.int16)
 
     return rule
 
 
-def _range_of(scale: float, zero: int) -> tuple[float, float]:
-    """Return the lowest and the highest number of int16."""
-    return single(scale * (-_HALF - zero)), single(scale * (_HALF - 1 - zero))
+def _range_of(scale: float) -> tuple[float, float]:
+    """Return the lowest and the highest number of int16, whose zero point is 0."""
+    return single(scale * -_HALF), single(scale * (_HALF - 1))
 
 
 # -- LOGISTIC and TANH of 16 bits ------------------------------------------------------------------
@@ -336,7 +338,7 @@ def inverse_root_of(value: int) -> tuple[int, int]:
         # The kernel would bound it to 31 bits; no number is that large.
         cube = _high(_high(x, x), x) << 6
         x = (_high(x, 3 << 27) - _high(half, cube)) << 3
-    root = _high(x, 1518500250)
+    root = _high(x, HALF_ROOT)
     return (root << -shift, 0) if shift < 0 else (root, shift)
 
 
