@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from frontends.recorded_tflite import check, expected
+from frontends.recorded_tflite import check, expected, in_process
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow
 from frontends.tflite_operators.control import branches, loops, states
 from frontends.tflite_operators.programs import Program, Value
@@ -299,7 +299,7 @@ def test_operators_give_what_tflite_gives(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 @pytest.mark.parametrize("count", [7, 400])
-def test_sums_are_those_of_integers(tmp_path: Path, dtype: str, count: int) -> None:
+def test_sums_are_those_of_integers(dtype: str, count: int) -> None:
     """Rounded once, and bounded; LiteRT's own SUM of these types reads what it has not written."""
     program = Program("SUM", dtype)
     info, zero = np.iinfo(dtype), -5 if dtype == "int8" else 0
@@ -307,9 +307,7 @@ def test_sums_are_those_of_integers(tmp_path: Path, dtype: str, count: int) -> N
     x[0], x[1] = info.max, info.min
     value, axes = given(program, x, Quantized((0.03,), zero)), program.constant([1], "int32")
     add(program, "SUM", [value, axes], shape=(9,), quantized=Quantized((0.7,), zero))
-    path = tmp_path / "m.tflite"
-    path.write_bytes(program.data())
-    graph = tc.frontends.from_tflite(path)
+    graph = in_process(program.data())
     (found,) = tc.run(graph, {"x0": x}, engine="numpy").outputs.values()
     exact = (x.astype(np.int64) - zero).sum(1) * (np.float32(0.03) / np.float32(0.7)) + zero
     assert np.abs(found - np.clip(exact, info.min, info.max)).max() <= 0.5 + 1e-3
@@ -438,6 +436,7 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ("SLICE", ((_F, (3, 2)), (_I, (2,)), [1, -1]), {}, "begins at a computed position"),
     ("SLICE", ((_F, (3, 2)), [-1, 0], [1, 1]), {}, _OTHER),
     ("SLICE", ((_F, (3, 2)), [1, 0], [3, 1]), {}, _OTHER),
+    ("SLICE", ((_F, (3, 2)), [1, 0], [0, 1]), {}, "size 0 is 0"),
     ("STRIDED_SLICE", ((_F, (3,)), [3], [4], [1]), {"shrink_axis_mask": 1}, _OTHER),
     ("PAD", ((_F, (3, 2)), [[1, 1]]), {}, _OTHER),
     ("PAD", ((_F, (3,)), [[-1, 1]]), {}, _OTHER),
@@ -496,6 +495,18 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ("SOFTMAX", ((_B, (3,)),), {"beta": 1.0, "result": (_S, (3,))}, "int8 and int16, differ"),
     ("LOG_SOFTMAX", ((_B, (3,)),), {}, "a result of 8 bits with the scale 1/16"),
     ("L2_NORMALIZATION", ((_S, (3,)),), {}, "8 bits, a result around 0"),
+    (
+        "L2_NORMALIZATION",
+        ((_B, (3,)),),
+        {"activation": 1, "result": (_B, (3,), Quantized((1 / 128,)))},
+        "8 bits, a result around 0",
+    ),
+    (
+        "L2_NORMALIZATION",
+        ((_B, (1, 1, 9000)),),
+        {"result": (_B, (1, 1, 9000), Quantized((1 / 128,)))},
+        "8 bits, a result around 0",
+    ),
     (
         "LOCAL_RESPONSE_NORMALIZATION",
         ((_F, (1, 1, 1, 9999)),),
@@ -632,14 +643,12 @@ def test_floats_become_integers_of_64_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "uint32"])
-def test_unsigned_integers_are_no_signed_ones(dtype: str, tmp_path: Path) -> None:
+def test_unsigned_integers_are_no_signed_ones(dtype: str) -> None:
     x, y = pairs(*(np.array([1, 7, 40000, 65535], dtype) for _ in range(2)))
     for operator, compute in (("MUL", np.multiply), ("MAXIMUM", np.maximum)):
         program = Program(operator, dtype)
         add(program, operator, [x, y])
-        path = tmp_path / "m.tflite"
-        path.write_bytes(program.data())
-        graph = tc.frontends.from_tflite(path)
+        graph = in_process(program.data())
         signed = {name: a.view(f"i{a.itemsize}") for name, a in program.arrays.items()}
         (found,) = tc.run(graph, signed, engine="numpy").outputs.values()
         np.testing.assert_array_equal(found.view(dtype), compute(x, y))

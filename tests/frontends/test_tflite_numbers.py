@@ -37,14 +37,24 @@ def test_softmax_of_int16_takes_numbers_that_are_far_apart(tmp_path: Path) -> No
 def test_softmax_of_8_bits_takes_many_equal_elements(tmp_path: Path, dtype: str, size: int) -> None:
     program = Program("SOFTMAX", dtype)
     zero_point = {"int8": -128, "uint8": 0}[dtype]
-    x = program.input(dtype, (3, size), quantized=Quantized((0.02,)))
-    program.arrays["x0"][0] = 7
-    program.arrays["x0"][1] = np.arange(size) == 5
-    row = (dtype, (3, size), Quantized((1 / 256,), zero_point))
+    x = program.input(dtype, (1, 3, size), quantized=Quantized((0.02,)))
+    program.arrays["x0"][0, 0] = 7
+    program.arrays["x0"][0, 1] = np.arange(size) == 5
+    row = (dtype, (1, 3, size), Quantized((1 / 256,), zero_point))
     found = run_program(tmp_path, program, [x], row, beta=1.0)
     powers = np.exp(program.arrays["x0"] * 0.02)
     expected = np.rint(256 * powers / powers.sum(-1, keepdims=True)) + zero_point
     assert np.abs(found - expected).max() <= (size == 511)
+
+
+def test_sums_of_bytes_are_rescaled_as_rarely_as_can_be(tmp_path: Path) -> None:
+    program = Program("ADD", "int8")
+    x, y = (program.input("int8", (3, 40), quantized=Quantized((one,), 3)) for one in (0.03, 0.05))
+    program.returns(program.apply("ADD", [x, y], ("int8", (3, 40), Quantized((0.07,), -9))))
+    graph = tc.frontends.from_tflite(write(program, tmp_path))
+    names = [operator.spec.name for operator in graph.main.operators]
+    assert sorted(set(names) - {"CONST"}) == ["ADD", "RESCALE"]
+    assert names.count("RESCALE") == 3
 
 
 def test_softmax_of_8_bits_has_no_operator_that_an_ethos_u55_lacks(tmp_path: Path) -> None:

@@ -33,45 +33,6 @@ def values(seed: int = 1) -> Array:
     return np.random.default_rng(seed).uniform(-9, 9, (2, 5)).astype(np.float32)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
-@pytest.mark.parametrize("divisor", [3, -3, 7, None])
-def test_floor_mod_has_the_sign_of_the_divisor(
-    tmp_path: Path, dtype: str, divisor: int | None
-) -> None:
-    data = None if divisor is None else np.array([divisor], dtype)
-    rows = [
-        TensorRow("x", dtype, (2, 5)),
-        TensorRow("c", dtype, (2, 5) if data is None else (1,), data),
-        TensorRow("y", dtype, (2, 5)),
-    ]
-    inputs = [0, 1] if data is None else [0]
-    graph = lowered(tmp_path, rows, [OperatorRow("FLOOR_MOD", (0, 1), (2,))], inputs, [2])
-    x = np.array([[-9, -7, -3, -1, 0], [1, 2, 3, 7, 100]], dtype)
-    given = [x] if data is not None else [x, np.array([[2, -2, 5, -5, 3]] * 2, dtype)]
-    expected = np.mod(x, data if data is not None else given[1])
-    np.testing.assert_allclose(result(graph, *given), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("given", "returned"),
-    [((0.05, -3), (0.05, -128)), ((0.05, -3), (0.031, -128)), ((0.02, 127), (0.07, 5))],
-)
-def test_abs_of_int8_is_a_table_with_the_values_of_tflite(
-    tmp_path: Path, given: tuple[float, int], returned: tuple[float, int]
-) -> None:
-    pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
-    rows = [
-        TensorRow(name, "int8", (2, 128), None, (scale,), (zero_point,))
-        for name, (scale, zero_point) in (("x", given), ("y", returned))
-    ]
-    graph = lowered(tmp_path, rows, [OperatorRow("ABS", (0,), (1,))], [0], [1])
-    every = {"x": np.arange(-128, 128).astype(np.int8).reshape(2, 128)}
-    assert tc.check(graph, f"tflite:{tmp_path / 'm.tflite'}", every).ok
-    found = np.asarray(tc.run(graph, every).outputs["y"])
-    assert found.min() < found.max()
-
-
 def test_operators_that_do_not_lower_are_listed_with_their_index_and_advice(tmp_path: Path) -> None:
     tanh = {"activation": ACTIVATIONS["tanh"]}
     rows = [

@@ -89,6 +89,8 @@ def unary(d: Draw) -> None:
     else:
         x = d.given(dtype, (60,), quantized=held)
     near = scale_of(x)
+    if d.operator == "GELU":
+        near *= d.pick(1, 0.03)  # So that its two forms differ.
     if d.operator == "RSQRT":
         near = 1 / math.sqrt(near * 60) / 100
     row = (dtype, (1,), _UNITS.get((d.operator, dtype)) or d.quantized(dtype, near))
@@ -104,10 +106,10 @@ _BINARY: Final = {
     "EQUAL": "float32 int32 int8 uint8 bool",
     "FLOOR_DIV": "float32 int32 int8 int16",
     "FLOOR_MOD": "float32 int32 int8 int16",
-    "GREATER": "float32 int32 int8 uint8",
-    "GREATER_EQUAL": "float32 int32 int8 uint8",
-    "LESS": "float32 int32 int8 uint8",
-    "LESS_EQUAL": "float32 int32 int8 uint8",
+    "GREATER": "float32 int32 int8 uint8 int16",
+    "GREATER_EQUAL": "float32 int32 int8 uint8 int16",
+    "LESS": "float32 int32 int8 uint8 int16",
+    "LESS_EQUAL": "float32 int32 int8 uint8 int16",
     "LOGICAL_AND": "bool",
     "LOGICAL_OR": "bool",
     "MAXIMUM": "float32 int32 int8 uint8 int16",
@@ -142,8 +144,8 @@ def binary(d: Draw) -> None:
         shapes = d.shape(3, 4), ()
         shapes = shapes[0], (*d.pick((1,), shapes[0][1:2]), 1, shapes[0][-1])[-len(shapes[0]) + 1 :]
     held = d.quantized(dtype) if is_scaled else PLAIN if dtype in SCALED else None
-    if d.operator in _COMPARED and is_scaled and held is not None:
-        held = held._replace(scales=(min(held.scales[0], 0.9),))
+    if d.operator in _COMPARED and is_scaled and dtype != "int16":
+        held = d.quantized(dtype, d.pick(0.002, 0.1))
     x = d.given(
         dtype, shapes[0], *((0.1, 4) if d.operator == "POW" else ()), quantized=held, constant=0.15
     )
@@ -152,13 +154,15 @@ def binary(d: Draw) -> None:
         # TFLite does not define quotients of small numbers at large quotients of scales.
         array = d.program.tensors[x.number].data
         array = next(iter(d.program.arrays.values())) if array is None else array
-        array[abs(array.astype(int) - held.zero) < 6] = (
-            60 if held.zero > 100 or held.zero < 0 else 110
-        )
+        middle = held.zero + (100 if held.zero < 60 else -100)
+        array[abs(array.astype(int) - held.zero) < 40] = middle
     other = d.quantized(dtype, near) if is_scaled else held
-    if d.operator in ("MAXIMUM", "MINIMUM"):
+    if d.operator == "DIV" and other is not None and is_scaled:
+        zero = other.zero
+        limits = (zero + 4, zero + 60) if zero < 60 else (zero - 60, zero - 4)
+    if d.operator in ("MAXIMUM", "MINIMUM") or (d.operator in _COMPARED and dtype == "int16"):
         other = held
-    y = d.given(dtype, shapes[1], *limits, quantized=other, constant=0.3 * (not _is_constant(d, x)))
+    y = d.given(dtype, shapes[1], *limits, quantized=other, constant=0.3 * bool(d.program.inputs))
     row: Result = d.like(x)
     if d.operator in _COMPARED:
         row = ("bool", (1,))
@@ -168,7 +172,7 @@ def binary(d: Draw) -> None:
         elif d.operator == "SQUARED_DIFFERENCE":
             near = max(near, scale_of(y)) ** 2 * 60
         elif d.operator == "DIV":
-            near /= scale_of(y) * d.pick(1, 20)
+            near /= scale_of(y) * d.pick(8, 20)
         elif dtype == "int16":
             near = 2 * max(near, scale_of(y))
         row = d.result(dtype, near)
@@ -176,10 +180,6 @@ def binary(d: Draw) -> None:
     if dtype == "int16" and d.operator == "MUL":
         options = {}
     d.apply([x, y], row, **options)
-
-
-def _is_constant(d: Draw, value: Value) -> bool:
-    return d.program.tensors[value.number].data is not None
 
 
 def sums_of_powers(d: Draw) -> None:
@@ -203,7 +203,7 @@ def select(d: Draw) -> None:
     held = d.quantized(dtype)
     whole = d.shape(1, 4)
     shapes = [whole] * 3
-    if d.operator == "SELECT" and d.chance(0.4):
+    if d.operator == "SELECT" and d.chance(0.6):
         shapes[0] = whole[:1]
     elif d.operator == "SELECT_V2":
         shapes = [tuple(1 if d.chance(0.25) else size for size in whole) for _ in range(3)]
@@ -353,6 +353,7 @@ def convolution(d: Draw) -> None:
     weights = _weights(d, dtype, shape, 3 if is_depthwise else 0, share)
     names = ("stride_h", "stride_w", "dilation_h", "dilation_w")
     options = dict(zip(names, (*strides, *gaps), strict=True))
+    options = {name: size for name, size in options.items() if name[0] == "s" or size > 1}
     if is_depthwise:
         options["depth_multiplier"] = outputs // channels
     bias = _bias(d, x, weights, outputs)
@@ -405,6 +406,7 @@ def volumes(d: Draw) -> None:
         values.append(d.given("float32", (outputs,), constant=0.6))
     names = (*("stride_d", "stride_h", "stride_w"), *("dilation_d", "dilation_h", "dilation_w"))
     options = dict(zip(names, (*strides, *gaps), strict=True))
+    options = {name: size for name, size in options.items() if name[0] == "s" or size > 1}
     d.apply(values, "float32", padding=padding, activation=d.pick(0, 1, 2, 3), **options)
 
 
@@ -498,7 +500,7 @@ def reduction(d: Draw) -> None:
     axes = [d.axis(len(shape)) for _ in range(d.pick(1, 1, 2, 3, 0))]
     row = d.like(x)
     if dtype in SCALED and d.operator in ("MEAN", "SUM"):
-        row = d.result(dtype, scale_of(x) * d.pick(1, 5 if d.operator == "SUM" else 1))
+        row = d.result(dtype, scale_of(x) * d.pick(1, 1, 1, 1e-3, 1e3))
     d.apply([x, d.ints(np.array(axes, np.int32))], row, keep_dims=d.chance(0.5))
 
 
@@ -537,7 +539,10 @@ def segments(d: Draw) -> None:
 
 def softmax(d: Draw) -> None:
     dtype = d.turn("float32", "int8", "uint8", "int16")
-    x = d.given(dtype, (*d.shape(1, 3), d.pick(1, 2, 5, 30)))
+    held = d.quantized(dtype)
+    if dtype in ("int8", "uint8") and d.chance(0.4):
+        held = Quantized((d.pick(40.0, 2.0, 1e-3, 2.0**-26),), d.zero(dtype))
+    x = d.given(dtype, (*d.shape(1, 3), d.pick(1, 2, 5, 30)), quantized=held)
     if d.operator == "LOG_SOFTMAX":
         if dtype == "int16":
             x = d.given("float32", (2, 5), -90, 90)
@@ -572,10 +577,11 @@ def local_response(d: Draw) -> None:
 _FAMILIES: Final[Sequence[tuple[int, Callable[[Draw], None], Sequence[str]]]] = (
     (12, unary, tuple(_UNARY)),
     (40, unary, ("LOGISTIC", "TANH")),
+    (24, unary, ("RSQRT", "GELU", "HARD_SWISH")),
     (20, binary, tuple(_BINARY)),
     (12, sums_of_powers, ("ADD", "SUB")),
     (4, add_n, ("ADD_N",)),
-    (12, select, ("SELECT", "SELECT_V2")),
+    (24, select, ("SELECT", "SELECT_V2")),
     (20, quantize, ("QUANTIZE",)),
     (8, dequantize, ("DEQUANTIZE",)),
     (30, casts, ("CAST",)),
@@ -596,7 +602,7 @@ _FAMILIES: Final[Sequence[tuple[int, Callable[[Draw], None], Sequence[str]]]] = 
         *(6, segments),
         ("SEGMENT_SUM", *(f"UNSORTED_SEGMENT_{one}" for one in ("SUM", "PROD", "MAX", "MIN"))),
     ),
-    (20, softmax, ("SOFTMAX", "LOG_SOFTMAX")),
+    (32, softmax, ("SOFTMAX", "LOG_SOFTMAX")),
     (18, l2_normalization, ("L2_NORMALIZATION",)),
     (10, local_response, ("LOCAL_RESPONSE_NORMALIZATION",)),
     (12, movement.reshaped, ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "SHAPE", "RANK")),

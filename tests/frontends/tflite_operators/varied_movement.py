@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 from frontends.tflite_operators.draw import Draw
-from frontends.tflite_operators.values import PLAIN
+from frontends.tflite_operators.values import PLAIN, Quantized
 from frontends.tflite_schema import ELEMENT_TYPES
 
 _MOVED: Final = ("float32", "int32", "int8", "uint8", "int16", "bool")
@@ -270,9 +270,14 @@ def gathered(d: Draw) -> None:
             d.apply([x, d.given(kind, array=stacked, constant=0.3)], x)
         case _:
             dtype = d.turn("float32", "int8", "float32", "uint8")
-            table = d.given(dtype, d.shape(2, 3), constant=0.5)
-            index = d.given("int32", (d.between(1, 4),), 0, table.shape[0] - 1, constant=0.3)
-            d.apply([index, table], table)
+            shape, held = d.shape(2, 3), d.quantized(dtype)
+            is_real = dtype == "int8" and d.chance(0.7)
+            if is_real:  # With a scale for each row, or one.
+                scales = d.numbers("float32", (d.pick(1, shape[0]),), 0.01, 0.1)
+                held = Quantized(tuple(scales.tolist()))
+            table = d.given(dtype, shape, quantized=held, constant=1.0 if is_real else 0.5)
+            index = d.given("int32", (d.between(1, 4),), 0, shape[0] - 1, constant=0.3)
+            d.apply([index, table], "float32" if is_real else table)
 
 
 def scattered(d: Draw) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tosa_convert.frontends.lowering.scope import NotLowered
-from tosa_convert.frontends.tflite.integer_functions import exponentials, quotients
+from tosa_convert.frontends.tflite.integer_functions import exponentials, quotients, tanh_table
 from tosa_convert.frontends.tflite.rescale import every, is_near_sum, multiplied
 from tosa_convert.frontends.tflite.rules.tables import inverse_root_of
 from tosa_convert.frontends.tflite.scales import (
@@ -94,6 +94,13 @@ def test_exponentials_and_quotients_are_close_to_the_exact_ones() -> None:
     for by, scale in itertools.product((1, 3, -7, 200), (0.9, 5.7, 0.03)):
         assert np.abs(quotients(x, by, fixed_point(scale)) - x * scale / by).max() <= 0.5 + 1e-6
     assert not quotients(x, 0, fixed_point(0.9)).any()
+
+
+@pytest.mark.parametrize("bits", range(7))
+def test_hyperbolic_tangents_of_any_number_of_bits_are_close(bits: int) -> None:
+    x = np.arange(-(1 << 15), 1 << 15)
+    exact = np.tanh(x * 2.0 ** (bits - 15)) * (1 << 15)
+    assert np.abs(tanh_table(bits) - exact).max() < 16
 
 
 def test_inverse_roots_have_31_bits() -> None:
