@@ -33,7 +33,7 @@ from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES
 from tosa_convert.golden.accuracy.verdict import checks_for
 from tosa_convert.golden.arrays.by_name import Array, scratch_folder
 from tosa_convert.golden.backends.runners import Runner
-from tosa_convert.golden.checking.check import reference_outputs
+from tosa_convert.golden.checking.check import Reference
 from tosa_convert.golden.edges.edge_inputs import edge_inputs, seeds_of_sets
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
@@ -205,7 +205,7 @@ def judge_all(
     """Return what `check` finds for each backend; the reference and the checks are computed once."""
     graph, inputs = network
     options = RunOptions(engine=engine, timeout=300.0)
-    golden = reference_outputs(graph, inputs, options)
+    golden = Reference(graph, inputs, options).outputs
     outputs = list(dict.fromkeys(graph.main.outputs))
     results: dict[str, Comparison | str] = {}
     with scratch_folder() as folder:

@@ -175,7 +175,7 @@ def test_a_crash_of_the_reference_model_counts_where_numpy_judges(
     def crash(*_: Any, **__: Any) -> None:
         raise fail("refmodel-failed", "", "the reference model ended with SIGSEGV: no message")
 
-    monkeypatch.setattr(observe_module, "check_outputs", crash)
+    monkeypatch.setattr(observe_module, "Reference", crash)
     trial = make_trial(Source(size=1, kinds=("ABS",)), 0)
     found = observe(trial, Consumer("reference-model", 10, engine))
     assert found[0] == status
@@ -261,7 +261,8 @@ def test_a_campaign_runs_on_the_cluster_of_a_scheduler(
 
     made: list[ThreadPoolExecutor] = []
     monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Client))
-    monkeypatch.setattr(observe_module, "check_outputs", lambda *_, **__: SimpleNamespace(ok=True))
+    right = SimpleNamespace(check=lambda _: SimpleNamespace(ok=True))
+    monkeypatch.setattr(observe_module, "Reference", lambda *_: right)
     (tmp_path / "correct.py").write_text(CORRECT)
     words = ["--against", str(tmp_path / "correct.py"), "--work", str(tmp_path / "work")]
     words += ["--scheduler", "tcp://there:1", "--max-cases", "9", "--only", "ABS", "--size", "1"]
@@ -340,7 +341,7 @@ def test_an_exception_of_this_package_is_a_finding_and_ends_no_campaign(
     path.write_text(CORRECT)
     words = ["--against", str(path), "--seconds", "600", "--max-cases", "4", "--size", "1"]
     words += ["--only", "ABS,REVERSE", "--engine", "numpy", "--jobs", "1"]
-    for stage in ("observe.input_arrays", "observe.check_outputs"):
+    for stage in ("observe.input_arrays", "observe.Reference"):
         work = tmp_path / stage
         monkeypatch.setattr(f"tosa_convert.qualify.campaign.{stage}", spoilt)
         monkeypatch.setattr(

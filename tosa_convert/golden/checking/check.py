@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,8 +16,13 @@ import numpy as np
 from tosa_convert import api
 from tosa_convert.errors import Findings, TosaConvertError, fail, printable
 from tosa_convert.golden.accuracy.comparison import Comparison, compare, in_type_of
-from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
-from tosa_convert.golden.accuracy.verdict import judge
+from tosa_convert.golden.accuracy.criteria import (
+    NO_TOLERANCES,
+    Criterion,
+    Tolerances,
+    criterion_for,
+)
+from tosa_convert.golden.accuracy.verdict import checks_for, judge
 from tosa_convert.golden.arrays.by_name import (
     Array,
     LazyArrays,
@@ -235,95 +241,89 @@ def check(
         refuse_fixed(backend)
     graph, backend = with_initial_states(graph, backend, variables or {})
     tolerances = replace(tolerances, strict=tolerances.strict or strict)
-    found = check_outputs(
-        graph, arrays, backend, tolerances, RunOptions(timeout=timeout, engine=engine)
-    )
+    options_of_run = RunOptions(timeout=timeout, engine=engine)
+    found = Reference(graph, arrays, options_of_run, tolerances).check(backend)
     refuse_reader(backend)
     notes = [DEFAULT_INPUTS] * by_default + [WIDENED] * widen
     return replace(found, notes=(*found.notes, *notes)) if notes else found
 
 
-def check_outputs(
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    backend: Backend,
-    tolerances: Tolerances,
-    options: RunOptions,
-) -> Comparison:
-    """Compare the outputs and states of a program as it is; see `check`."""
-    with scratch_folder() as folder:
-        return run_and_compare(graph, inputs, backend, tolerances, options, folder)[1]
+class Reference:
+    """What the reference computes of a program for one set of inputs, once, and the judge of others.
 
-
-def run_and_compare(
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    backend: Backend,
-    tolerances: Tolerances,
-    options: RunOptions,
-    folder: Path,
-) -> tuple[Mapping[str, Array], Comparison]:
-    """Compare the outputs and states of a program as it is; see `check`.
-
-    folder: an empty one, from which the backend's outputs, which are returned, too, are read.
+    `check`, `bisect`, `power`, `suite`, `fuzz`, `chain`, `assert_close` and `convert --check` judge by
+    it.
     """
-    refuse_same_engine(backend, options)
-    golden = reference_outputs(graph, inputs, options)
-    tolerances.refuse_unmatched(golden)
-    actual = backend_outputs(graph, inputs, backend, folder)
-    return actual, compare_with(
-        graph, inputs, golden, actual, tolerances, options, notes=_notes_of(backend)
-    )
 
+    def __init__(
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Array],
+        options: RunOptions = DEFAULT_RUN,
+        tolerances: Tolerances = NO_TOLERANCES,
+    ) -> None:
+        self.graph, self.inputs = graph, inputs
+        self.options, self.tolerances = options, tolerances
 
-def reference_outputs(
-    graph: Graph, inputs: Mapping[str, Array], options: RunOptions
-) -> dict[str, Array]:
-    """Run a program on the reference model; return its outputs and states."""
-    result = run_program(Program(graph), inputs, options)
-    states = {STATE_PREFIX + name: array for name, array in result.variables.items()}
-    return {**result.outputs, **states}
+    @cached_property
+    def outputs(self) -> Mapping[str, Array]:
+        """Return its outputs, and the states of variables after the run."""
+        result = run_program(Program(self.graph), self.inputs, self.options)
+        states = {STATE_PREFIX + name: array for name, array in result.variables.items()}
+        return {**result.outputs, **states}
 
+    def check(self, backend: Backend) -> Comparison:
+        """Compare the outputs and states of a backend; see `check`."""
+        with scratch_folder() as folder:
+            return self.run(backend, folder)[1]
 
-def compare_with(
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    golden: Mapping[str, Array],
-    actual: Mapping[str, Array],
-    tolerances: Tolerances,
-    options: RunOptions,
-    *,
-    notes: Sequence[str] = (),
-) -> Comparison:
-    """Compare what a backend gives with the outputs and states of the reference model.
+    def run(self, backend: Backend, folder: Path) -> tuple[Mapping[str, Array], Comparison]:
+        """Run a backend, and judge it. folder: an empty one, from which the outputs are read."""
+        refuse_same_engine(backend, self.options)
+        self.tolerances.refuse_unmatched(self.outputs)
+        actual = backend_outputs(self.graph, self.inputs, backend, folder)
+        return actual, self.judge(actual, _notes_of(backend))
 
-    notes: for the report, of the backend.
-    """
-    tolerances.refuse_unmatched(golden)
-    found = [
-        f"variable {name}: not compared: {reason}"
-        for name in variables_of(graph)
-        if (reason := _why_not_compared(STATE_PREFIX + name, golden, actual))
-    ]
-    if options.runs_on_numpy(graph):
-        found.append("the reference is numpy: it ran the program, and not the reference model")
-    # A backend that names a state wrongly gives states: that of each variable is wanted then.
-    states = state_slots(graph)
-    is_misnamed = any(key.startswith(STATE_PREFIX) and key not in states for key in actual)
-    expected = {
-        key: array
-        for key, array in golden.items()
-        if key in actual or is_misnamed or not key.startswith(STATE_PREFIX)
-    }
-    return judge(
-        graph,
-        inputs,
-        expected,
-        actual,
-        tolerances=tolerances,
-        options=options,
-        notes=(*notes, *found),
-    )
+    def judge(self, actual: Mapping[str, Array], notes: Sequence[str] = ()) -> Comparison:
+        """Compare outputs and states. notes: for the report, of the backend."""
+        graph, golden = self.graph, self.outputs
+        self.tolerances.refuse_unmatched(golden)
+        found = [
+            f"variable {name}: not compared: {reason}"
+            for name in variables_of(graph)
+            if (reason := _why_not_compared(STATE_PREFIX + name, golden, actual))
+        ]
+        if self.options.runs_on_numpy(graph):
+            found.append("the reference is numpy: it ran the program, and not the reference model")
+        # A backend that names a state wrongly gives states: that of each variable is wanted then.
+        states = state_slots(graph)
+        is_misnamed = any(key.startswith(STATE_PREFIX) and key not in states for key in actual)
+        expected = {
+            key: array
+            for key, array in golden.items()
+            if key in actual or is_misnamed or not key.startswith(STATE_PREFIX)
+        }
+        return judge(
+            graph,
+            self.inputs,
+            expected,
+            actual,
+            tolerances=self.tolerances,
+            options=self.options,
+            notes=(*notes, *found),
+        )
+
+    def criteria(
+        self, arrays: Mapping[str, Array], folder: Path
+    ) -> tuple[dict[str, Criterion], tuple[str, ...]]:
+        """Return what each array of the program is judged by, and notes. folder: an empty one."""
+        given = self.graph, list(arrays), self.inputs, arrays, folder
+        checks, notes = checks_for(*given, self.tolerances, self.options)
+        found = {
+            key: criterion_for(key, arrays[key].dtype, self.tolerances, checks.get(key))
+            for key in arrays
+        }
+        return found, notes
 
 
 def _notes_of(backend: Backend) -> tuple[str, ...]:
@@ -402,13 +402,11 @@ def check_inputs(
     with scratch_folder() as folder:
         actual = backend_outputs(graph, inputs, backend, subfolder(folder, "backend"))
         refuse_reader(backend)
+        golden: Mapping[str, Array]
         if plan.reference is None:
             refuse_same_engine(backend, plan.options)
-            golden = reference_outputs(graph, inputs, plan.options)
-            result = compare_with(
-                *(graph, inputs, golden, actual, plan.tolerances, plan.options),
-                notes=_notes_of(backend),
-            )
+            own = Reference(graph, inputs, plan.options, plan.tolerances)
+            golden, result = own.outputs, own.judge(actual, _notes_of(backend))
         else:
             other = plan.reference(inputs)
             if isinstance(other, OtherModel):

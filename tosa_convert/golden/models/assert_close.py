@@ -24,12 +24,10 @@ from tosa_convert.golden.accuracy.criteria import (
     Criterion,
     Spread,
     Tolerances,
-    criterion_for,
 )
-from tosa_convert.golden.accuracy.verdict import checks_for
 from tosa_convert.golden.arrays.by_name import Array, scratch_folder
 from tosa_convert.golden.arrays.npz import Slot, match
-from tosa_convert.golden.checking.check import compare_with, reference_outputs
+from tosa_convert.golden.checking.check import Reference
 from tosa_convert.golden.running.programs import as_graph, input_slots, output_slots
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
 from tosa_convert.graph.model import DYNAMIC, UNKNOWN_LOCATION, Graph, counted
@@ -111,12 +109,11 @@ def assert_close(
     run = RunOptions(timeout=timeout, engine=engine)
     graph, arrays = _program(model, inputs, options)
     actual = _by_name(found, output_slots(graph), "output")
-    golden = reference_outputs(graph, arrays, run)
     tolerances = replace(tolerances, strict=tolerances.strict or strict)
-    result = compare_with(graph, arrays, golden, actual, tolerances, run)
+    reference = Reference(graph, arrays, run, tolerances)
+    result = reference.judge(actual)
     if not result.ok:
-        bounds = _bounds(graph, arrays, golden, tolerances, run)
-        raise AssertionError(_message(result, bounds, _name_of(model)))
+        raise AssertionError(_message(result, _bounds(reference), _name_of(model)))
     if result.weak:
         warnings.warn(result.low_precision, stacklevel=2)
 
@@ -160,30 +157,19 @@ def tolerance(
     """
     run = RunOptions(timeout=timeout, engine=engine)
     graph, arrays = _program(model, inputs, options)
-    golden = reference_outputs(graph, arrays, run)
-    return _bounds(graph, arrays, golden, tolerances, run)
+    return _bounds(Reference(graph, arrays, run, tolerances))
 
 
 # -- The bound of each element ---------------------------------------------------------------------
 
 
-def _bounds(
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    golden: Mapping[str, Array],
-    tolerances: Tolerances,
-    options: RunOptions,
-) -> dict[str, Bound]:
-    tolerances.refuse_unmatched(golden)
-    keys = [slot.key for slot in output_slots(graph)]
+def _bounds(reference: Reference) -> dict[str, Bound]:
+    golden = reference.outputs
+    reference.tolerances.refuse_unmatched(golden)
+    outputs = {slot.key: golden[slot.key] for slot in output_slots(reference.graph)}
     with scratch_folder() as folder:
-        checks, _ = checks_for(graph, keys, inputs, golden, folder, tolerances, options)
-        return {
-            key: _bound(
-                criterion_for(key, golden[key].dtype, tolerances, checks.get(key)), golden[key]
-            )
-            for key in keys
-        }
+        criteria, _ = reference.criteria(outputs, folder)
+        return {key: _bound(criterion, outputs[key]) for key, criterion in criteria.items()}
 
 
 def _bound(criterion: Criterion, golden: Array) -> Bound:

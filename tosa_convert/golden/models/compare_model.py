@@ -28,12 +28,7 @@ from tosa_convert.golden.backends.runners import (
     call_in_a_row,
     run_original,
 )
-from tosa_convert.golden.checking.check import (
-    backend_outputs,
-    check_outputs,
-    compare_with,
-    reference_outputs,
-)
+from tosa_convert.golden.checking.check import Reference, backend_outputs
 from tosa_convert.golden.running.programs import (
     STATE_PREFIX,
     input_slots,
@@ -238,7 +233,7 @@ def compare_model(
     if steps:
         backend.arrays = _in_integers(backend.arrays, scales, outputs)
     tolerances = replace(NO_TOLERANCES, atol=steps)
-    return check_outputs(static, inputs, backend, tolerances, options)
+    return Reference(static, inputs, options, tolerances).check(backend)
 
 
 def _compare_numbers(
@@ -256,13 +251,10 @@ def _compare_numbers(
     if found.name in _IN_STEPS and (sizes := steps_of_outputs(graph)):
         steps = tuple((key, STEPS * size) for key, size in sizes.items())
         tolerances = replace(NO_TOLERANCES, atol=steps)
-        return check_outputs(graph, inputs, found, tolerances, options)
-    program = reference_outputs(graph, inputs, options)
+        return Reference(graph, inputs, options, tolerances).check(found)
+    reference = Reference(graph, inputs, options)
     with scratch_folder() as folder:
-        framework = backend_outputs(graph, inputs, found, folder)
-        compared = compare_with(
-            graph, inputs, program, framework, NO_TOLERANCES, options, notes=found.notes
-        )
+        framework, compared = reference.run(found, folder)
         if found.name != _IN_DOUBLE or compared.ok:
             return compared
         try:
@@ -271,11 +263,8 @@ def _compare_numbers(
             note = f"{found.name} did not run in FP64: {error.findings[0].message}"
             return replace(compared, notes=(*compared.notes, note))
         exact = backend_outputs(graph, inputs, double, folder)
-
-        def again(others: Mapping[str, Array]) -> Comparison:
-            return compare_with(graph, inputs, program, others, NO_TOLERANCES, options)
-
-        return excused(compared, program, framework, exact, found.name, again)
+        program = reference.outputs
+        return excused(compared, program, framework, exact, found.name, reference.judge)
 
 
 def _in_integers(
@@ -323,8 +312,8 @@ def _compare_calls(
         actual = call_in_a_row(runtime, model, graph, calls, machine=machine, folder=folder)
         program = graph
         for number, (inputs, answer) in enumerate(zip(calls, actual, strict=True), 1):
-            expected = reference_outputs(program, inputs, options)
-            one = compare_with(program, inputs, expected, answer, NO_TOLERANCES, options)
+            reference = Reference(program, inputs, options)
+            one, expected = reference.judge(answer), reference.outputs
             # A state that the framework does not have does not belong to the model.
             missing = {*one.missing, *(key for key in expected if key not in answer)}
             if runtime in HIDES_STATES:

@@ -14,7 +14,7 @@ from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import Array, scratch_folder
 from tosa_convert.golden.backends.isolated import refuse_reader
 from tosa_convert.golden.backends.runners import Backend, Record, as_backend
-from tosa_convert.golden.checking.check import check_outputs, run_and_compare, with_initial_states
+from tosa_convert.golden.checking.check import Reference, with_initial_states
 from tosa_convert.golden.edges.edge_inputs import chosen_inputs
 from tosa_convert.golden.running.intermediates import BATCH_BYTES
 from tosa_convert.golden.running.programs import AS_IT_IS, STATE_PREFIX, as_graph, with_final_states
@@ -97,16 +97,16 @@ def bisect(
     states = [STATE_PREFIX + name for name in with_final_states(graph)[1]]
     tolerances.refuse_unmatched([*operators.keys(operators.computed), *states])
     here = tolerances.restricted_to([*graph.main.outputs, *states])
-    watched = replace(run_options, progress=progress)
+    reference = Reference(graph, arrays, replace(run_options, progress=progress), here)
     search: RecordSearch | RunnerSearch
     if isinstance(backend, Record):
         search = RecordSearch(operators, find_all, progress)
         recorded = search.recorded(backend)
-        search.result.outputs = check_outputs(graph, arrays, backend, here, watched)
+        search.result.outputs = reference.check(backend)
         search.search(recorded)
     else:
         with scratch_folder() as folder:
-            first, outputs = run_and_compare(graph, arrays, backend, here, watched, folder)
+            first, outputs = reference.run(backend, folder)
             refuse_reader(backend)
             search = RunnerSearch(operators, find_all, progress, first)
             search.result.outputs = outputs

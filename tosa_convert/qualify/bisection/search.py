@@ -9,7 +9,7 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import slots
 from tosa_convert.golden.backends.isolated import with_slot_types
 from tosa_convert.golden.backends.runners import Record
-from tosa_convert.golden.checking.check import reference_outputs
+from tosa_convert.golden.checking.check import Reference
 from tosa_convert.golden.checking.sources import Recorded, same_tensors, tensors_of
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_graph import signature
@@ -96,7 +96,7 @@ class Search:
         """Make a case of the whole program, with its golden outputs and states."""
         assert self.result.outputs is not None
         own = self.operators
-        expected = reference_outputs(self.graph, own.inputs, own.options)
+        expected = dict(Reference(self.graph, own.inputs, own.options).outputs)
         found = {key: actual[key] for key in actual}
         return Case(self.graph, own.inputs, expected, found, self.result.outputs)
 

@@ -28,7 +28,7 @@ from tosa_convert.golden.arrays.by_name import (
 from tosa_convert.golden.arrays.npz import Slot, slots
 from tosa_convert.golden.backends.isolated import part_of
 from tosa_convert.golden.backends.runners import Runner
-from tosa_convert.golden.checking.check import compare_with, reference_outputs, run_and_compare
+from tosa_convert.golden.checking.check import Reference
 from tosa_convert.golden.running.intermediates import (
     ITERATIONS,
     Batch,
@@ -300,9 +300,8 @@ class RunnerSearch(Search):
         own = self.operators
         tolerances = own.tolerances.restricted_to([*self.graph.main.outputs])
         with scratch_folder() as folder:
-            self.first, self.result.outputs = run_and_compare(
-                self.graph, own.inputs, backend, tolerances, own.options, folder
-            )
+            reference = Reference(self.graph, own.inputs, own.options, tolerances)
+            self.first, self.result.outputs = reference.run(backend, folder)
             return self.search(backend)
 
     def judge_operators(self, backend: Runner) -> None:
@@ -534,9 +533,9 @@ class RunnerSearch(Search):
     def compared_again(self, answer: Mapping[str, Array]) -> Comparison:
         """Judge the outputs of a later run."""
         own = self.operators
-        golden = reference_outputs(self.graph, own.inputs, own.options)
-        tolerances = own.tolerances.restricted_to([*golden])
-        return compare_with(self.graph, own.inputs, golden, answer, tolerances, own.options)
+        reference = Reference(self.graph, own.inputs, own.options)
+        reference.tolerances = own.tolerances.restricted_to([*reference.outputs])
+        return reference.judge(answer)
 
     def judge_own_values(self, backend: Runner) -> Divergence | None:
         """Judge the operators on the operands that the backend has when it runs the whole program.

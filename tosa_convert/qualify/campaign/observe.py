@@ -15,13 +15,12 @@ from typing import Final, Literal
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import SCALE_SUFFIX
 from tosa_convert.golden.backends.isolated import REFERENCE_MODEL
 from tosa_convert.golden.backends.process import KeptWorkers, Machine
 from tosa_convert.golden.backends.runners import Backend, backend_on
-from tosa_convert.golden.checking.check import backend_outputs, check_outputs
+from tosa_convert.golden.checking.check import Reference, backend_outputs
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.running.programs import as_graph, input_arrays
 from tosa_convert.golden.running.run_options import Engine, RunOptions
@@ -298,7 +297,7 @@ def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:
     try:
         options = RunOptions(timeout=consumer.timeout, engine=consumer.engine)
         backend = _backend(trial, consumer)
-        found = check_outputs(trial.graph, trial.inputs, backend, NO_TOLERANCES, options)
+        found = Reference(trial.graph, trial.inputs, options).check(backend)
     except TosaConvertError as error:
         codes = _STATUS
         if (consumer.against, consumer.engine) == (REFERENCE_MODEL, "numpy"):

@@ -16,8 +16,7 @@ import numpy as np
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.table import frontend, recognize
 from tosa_convert.golden.accuracy.comparison import TensorComparison, compare_tensor
-from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances, criterion_for
-from tosa_convert.golden.accuracy.verdict import checks_for
+from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import (
     Array,
     LazyArrays,
@@ -29,7 +28,7 @@ from tosa_convert.golden.arrays.by_name import (
 from tosa_convert.golden.arrays.npz import match
 from tosa_convert.golden.backends.process import KeptWorkers, Machine, run_worker
 from tosa_convert.golden.backends.runners import Backend, Record, as_backend, backend_on
-from tosa_convert.golden.checking.check import backend_outputs, compare_with
+from tosa_convert.golden.checking.check import Reference, backend_outputs
 from tosa_convert.golden.checking.sources import (
     Recorded,
     Source,
@@ -290,8 +289,9 @@ class _Work:
         arrays = table.arrays_of(other, own)
         if backend is not None and not isinstance(backend, Record):
             golden = {row.name: row for row in own.tensors}
-            expected = {key: golden[key].read() for key in graph.main.outputs if key in golden}
-            found = compare_with(graph, self.given, expected, arrays, self.tolerances, self.options)
+            reference = Reference(graph, self.given, self.options, self.tolerances)
+            reference.outputs = {k: golden[k].read() for k in graph.main.outputs if k in golden}
+            found = reference.judge(arrays)
             shares = {row.name: _share(row) for row in found.tensors}
             if found.ok:
                 return shares, link_of_comparison(*names, found, self.run)
@@ -324,15 +324,12 @@ class _Work:
         rows = {row.name: row for row in own.tensors if row.name in arrays}
         golden = LazyArrays(rows, lambda key: rows[key].read())
         folder = subfolder(self.folder, f"link{len(list(self.folder.iterdir()))}")
-        given = (graph, rows, self.given, golden, folder, tolerances, self.options)
-        checks, _ = checks_for(*given)
+        reference = Reference(graph, self.given, self.options, tolerances)
         shares: dict[str, float | None] = {}
-        for key in rows:
-            expected = golden[key]
-            criterion = criterion_for(key, expected.dtype, tolerances, checks.get(key))
+        for key, criterion in reference.criteria(golden, folder)[0].items():
             if criterion.network is not None:  # The verdict is that of `bisect`.
                 criterion = replace(criterion, network=replace(criterion.network, more=None))
-            shares[key] = _share(compare_tensor(key, expected, arrays[key], criterion))
+            shares[key] = _share(compare_tensor(key, golden[key], arrays[key], criterion))
         return shares
 
     def _quantised_link(

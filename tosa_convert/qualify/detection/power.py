@@ -16,17 +16,10 @@ import numpy as np
 
 from tosa_convert.errors import printable
 from tosa_convert.golden.accuracy.comparison import compare_tensor
-from tosa_convert.golden.accuracy.criteria import (
-    NO_TOLERANCES,
-    Check,
-    Criterion,
-    Tolerances,
-    criterion_for,
-)
-from tosa_convert.golden.accuracy.verdict import checks_for
+from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Criterion, Tolerances
 from tosa_convert.golden.arrays.by_name import Array, scratch_folder, subfolder
 from tosa_convert.golden.arrays.npz import slots
-from tosa_convert.golden.checking.check import reference_outputs, seeded_inputs
+from tosa_convert.golden.checking.check import Reference, seeded_inputs
 from tosa_convert.golden.edges.coverage import CoverageWatch
 from tosa_convert.golden.edges.trace import run_forward
 from tosa_convert.golden.running.intermediates import BATCH_BYTES, select, tensors_in_runs
@@ -426,14 +419,10 @@ class _Bench:
         self.tolerances, self.options, self.folder = tolerances, options, folder
         self.rerun = Rerun(graph, self.inputs, subfolder(folder, "run"), options.timeout)
         self.operators = Operators(graph, inputs, tolerances, options, BATCH_BYTES)
-        self.golden = reference_outputs(graph, self.inputs, options)
+        reference = Reference(graph, self.inputs, options, tolerances)
+        self.golden = reference.outputs
         outputs = subfolder(folder, "outputs")
-        checks, self.notes = checks_for(
-            graph, self.golden, self.inputs, self.golden, outputs, tolerances, options
-        )
-        self.criteria = {
-            key: self._criterion(key, array, checks) for key, array in self.golden.items()
-        }
+        self.criteria, self.notes = reference.criteria(self.golden, outputs)
         self.before = self.rerun.results()
         wrong = [
             key
@@ -453,9 +442,6 @@ class _Bench:
             for state, name in self.rerun.states.items()
         } | {name: self.baseline.noises.get(name) for name in graph.main.outputs}
         self._starts: dict[tuple[str, Kind], float] = {}
-
-    def _criterion(self, key: str, array: Array, checks: Mapping[str, Check]) -> Criterion:
-        return criterion_for(key, array.dtype, self.tolerances, checks.get(key))
 
     def tensor(self, name: str) -> TensorPower:
         """Measure what is seen of a tensor."""
@@ -500,12 +486,11 @@ class _Bench:
             given |= {s.key: self.rerun.array(s.key) for s in slots(self.graph.main, cut)}
         array = self.rerun.array(name)
         folder = subfolder(self.folder, f"part{len(list(self.folder.iterdir()))}")
-        checks, notes = checks_for(
-            part, [name], given, {name: array}, folder, self.tolerances, self.options
-        )
+        reference = Reference(part, given, self.options, self.tolerances)
+        criteria, notes = reference.criteria({name: array}, folder)
         self.notes = (*self.notes, *notes)
         noise = measure_noise(part, given, {name}, self.options.timeout).noises[name]
-        return self._criterion(name, array, checks), noise
+        return criteria[name], noise
 
     def _by_itself(self, name: str, change: Change, own: Criterion, noise: Noise) -> Threshold:
         """Find the smallest change of a tensor that is reported where it is."""

@@ -26,7 +26,7 @@ from tosa_convert.golden.arrays.by_name import Array, scratch_folder
 from tosa_convert.golden.arrays.npz import Slot, save_npz
 from tosa_convert.golden.backends.process import KeptWorkers, Machine
 from tosa_convert.golden.backends.runners import Record
-from tosa_convert.golden.checking.check import check_outputs
+from tosa_convert.golden.checking.check import Reference
 from tosa_convert.golden.models.compare_model import as_slot, compare_model
 from tosa_convert.golden.running.programs import input_slots, output_slots, shapes_of_inputs
 from tosa_convert.golden.running.run_options import RunOptions
@@ -147,13 +147,8 @@ def compare_node_test(
         atol=((_ALL, 0.0), (FLOATING_POINT, _ATOL)),
         rtol=((_ALL, 0.0), (FLOATING_POINT, _RTOL), *((name, _RTOL_16_BITS) for name in short)),
     )
-    return check_outputs(
-        graph,
-        inputs,
-        Record("the test", expected),
-        tolerances,
-        RunOptions(timeout=timeout),
-    )
+    reference = Reference(graph, inputs, RunOptions(timeout=timeout), tolerances)
+    return reference.check(Record("the test", expected))
 
 
 def _in_type_of(slot: Slot, array: Array) -> Array:

@@ -45,10 +45,9 @@ from tosa_convert.golden.backends.runners import (
     refuse_no_results,
 )
 from tosa_convert.golden.checking.check import (
+    Reference,
     backend_outputs,
-    compare_with,
     edge_sets,
-    reference_outputs,
     seeded_inputs,
 )
 from tosa_convert.golden.edges.edge_inputs import seeds_of_sets
@@ -339,10 +338,10 @@ def _saved_case(
     refuse_same_engine(backend, options)
 
     def judged(arrays: dict[str, Array], scratch: Path) -> tuple[Comparison, Results, Results]:
-        expected = reference_outputs(graph, arrays, options)
+        reference = Reference(graph, arrays, options, settings.tolerances)
+        expected = reference.outputs
         found = _timed(backend, machine, lambda: backend_outputs(graph, arrays, backend, scratch))
-        result = compare_with(graph, arrays, expected, found, settings.tolerances, options)
-        return result, expected, found
+        return reference.judge(found), expected, found
 
     with scratch_folder() as scratch:
         try:
@@ -411,12 +410,13 @@ def _on_further_inputs(
         with scratch_folder() as scratch:
             try:
                 ((name, arrays),) = make(graph, {}, own, 1, ())
-                expected = reference_outputs(graph, arrays, options)
+                reference = Reference(graph, arrays, options, settings.tolerances)
+                expected = reference.outputs
             except TosaConvertError:
                 continue
             try:
                 found = backend_outputs(graph, arrays, backend, scratch)
-                result = compare_with(graph, arrays, expected, found, settings.tolerances, options)
+                result = reference.judge(found)
             except TosaConvertError as error:
                 message = f"{name}: {error}"
                 failed.keep(arrays, message)
