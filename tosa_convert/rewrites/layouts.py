@@ -472,6 +472,16 @@ class _Layouts:
         self.change = change
         self.producers = {name: op for op in block.operators for name in op.outputs}
         self.cut = MinimumCut()
+        #: The tensors that may be in the other layout.
+        self.fitting = {
+            name
+            for name, tensor in block.tensors.items()
+            if tensor.shape is not None
+            and change.fits(tensor.shape)
+            and DYNAMIC not in tensor.shape
+            and tensor.scale is None
+            and not tensor.variable
+        }
         #: The result of an operator -> its node.
         self.nodes = {
             op.outputs[0]: self.cut.new_node() for op in block.operators if self._may_choose(op)
@@ -479,24 +489,13 @@ class _Layouts:
 
     # -- what may be in another layout --------------------------------------------------------------
 
-    def _has_rank(self, name: str) -> bool:
-        tensor = self.block.tensors.get(name)
-        return (
-            tensor is not None
-            and tensor.shape is not None
-            and DYNAMIC not in tensor.shape
-            and self.change.fits(tensor.shape)
-            and tensor.scale is None
-            and not tensor.variable
-        )
-
     def _may_choose(self, op: Operator) -> bool:
         if op.spec is self.change.spec:
-            return self._has_rank(op.outputs[0]) and not (self.enters(op) or self.leaves(op))
+            return op.outputs[0] in self.fitting and not (self.enters(op) or self.leaves(op))
         data = self.change.data_of(op)
         return (
             bool(data)
-            and all(map(self._has_rank, (*(op.inputs[index] for index in data), *op.outputs)))
+            and self.fitting.issuperset((*(op.inputs[index] for index in data), *op.outputs))
             and all(
                 self.change.may_change(self._sizes(op.inputs[index]), new)
                 for index, new in SHAPED.get(op.spec.name, {}).items()
@@ -536,11 +535,11 @@ class _Layouts:
             if op.outputs and used.isdisjoint(op.outputs):
                 continue
             for name in dict.fromkeys(op.inputs):
-                if self._has_rank(name):
+                if name in self.fitting:
                     users.setdefault(name, []).append((op, self._wanted(op, name)))
         total = 0
         for name in {*users, *self.block.outputs}:
-            if not self._has_rank(name):
+            if name not in self.fitting:
                 continue
             wanted = {node for op, node in users.get(name, ()) if node >= 0}
             if name in self.block.outputs:

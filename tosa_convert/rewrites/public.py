@@ -106,12 +106,16 @@ def apply(graph: Graph, *names: str) -> Rewritten:
     recorder = Recorder((*(row.name for row in REWRITES), *added))
     passes = _passes(chosen, recorder)
     before = None
+    #: By pass, the graph in which it last found nothing to change.
+    settled: list[Graph | None] = [None] * len(passes)
     # Removing one operator can show another rewrite what to do.
     rounds = 0
     while graph is not before:
         before = graph
-        for run in passes:
-            graph = run(graph)
+        for number, run in enumerate(passes):
+            if settled[number] is not graph:
+                given, graph = graph, run(graph)
+                settled[number] = graph if graph is given else None
         rounds += 1
         if added and rounds == _ROUNDS:
             raise broken(added[0], f"the program still changes after {_ROUNDS} rounds")
