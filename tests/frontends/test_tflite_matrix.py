@@ -550,6 +550,9 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ("SOFTMAX", ((_B, (3,), 1e-12),), {"beta": 1.0}, _OTHER),
     ("FULLY_CONNECTED", ((_F, (3, 4)), (_F, (2, 5))), {}, _OTHER),
     ("FULLY_CONNECTED", ((_B, (3, 4), 0), (_B, (2, 4))), {}, _OTHER),
+    ("FULLY_CONNECTED", ((_F, (3, 4)), (_B, (2, 4), 0)), {}, _OTHER),
+    ("FULLY_CONNECTED", ((_F, (3, 4)), (_F, (2, 4))), {"weights_format": 1}, "are shuffled"),
+    ("Own", ((_F, (3, 4)),), {"result": (_F, (-1, 4))}, "sizes of its results are not known"),
     ("BATCH_MATMUL", ((_B, (3, 4)), (_S, (4, 3))), {}, _OTHER),
 )
 
@@ -575,6 +578,62 @@ def test_what_an_operator_cannot_be_is_said(number: int, tmp_path: Path) -> None
     said = refusal(program, tmp_path)
     assert operator in said
     assert words in said
+
+
+def unlowered() -> Iterator[tuple[Program, str]]:
+    """Iterate over models that do not lower, with what is said of each."""
+    for operator, count in (("ADD", 2), ("CAST", 1), ("", 0)):
+        program = Program("RFFT2D", operator)
+        values = [program.input(_F, (4, 4)), program.constant([4, 4], _I)]
+        made = program.apply("RFFT2D", values, ("complex64", (4, 3)))
+        if operator:
+            made = program.apply(operator, made * count, ("complex64", (4, 3)))
+        yield program.returns(made), "complex"
+    for operators, words in (([], "nothing makes the output"), (["NEG"], "NEG of float32 does")):
+        program = Program("ABS", words)
+        made = program.apply("ABS", [program.input(_F, (3,))], (_F, (3,)))
+        program.rows.clear()
+        for operator in operators:
+            made = program.apply(operator, made, (_F, (3,)))
+        yield program.returns(made), words
+    yield Program("ABS", "nothing"), "the TFLite file has no outputs"
+    program = Program("DEQUANTIZE", "computed")
+    x = program.input(_B, (2, 3), quantized=Quantized((0.1, 0.2)))
+    yield program.returns(program.apply("DEQUANTIZE", [x], (_F, (2, 3)))), "several scales of what"
+    program = Program("MAXIMUM", "open")
+    sizes = program.apply("SHAPE", [program.input(_F, (2, 3))], (_I, (2,)), out_type=2)
+    program.tensors[0] = replace(program.tensors[0], shape=(-1, 3))
+    made = program.apply("MAXIMUM", [*sizes, program.constant([4, 4], _I)], (_I, (2,)))
+    yield program.returns(made), "compares a size"
+    for dtype, words in ((_F, "has no handle in the main"), ("int64", "its variable holds int64")):
+        program = Program("READ_VARIABLE", words)
+        if dtype == _F:
+            handles = [Value(0, "resource", (), None)]
+            program.tensors.append(TensorRow("h", "resource", ()))
+            program.inputs.append(0)
+        else:
+            handles = program.apply("VAR_HANDLE", [], ("resource", ()), shared_name="v")
+        yield program.returns(program.apply("READ_VARIABLE", handles, (dtype, (3,)))), words
+
+
+def test_what_does_not_lower_is_said(tmp_path: Path) -> None:
+    for program, words in unlowered():
+        assert words in refusal(program, tmp_path), words
+
+
+def test_a_subgraph_is_called(tmp_path: Path) -> None:
+    program = Program("CALL", _F)
+    program.others = next(branches()).others[:1]
+    x = program.input(_F, (2, 3))
+    program.returns(program.apply("CALL", [x], (_F, (2, 3)), subgraph=1))
+    (found,) = tc.run(in_process(program.data()), program.arrays, engine="numpy").outputs.values()
+    np.testing.assert_array_equal(found, np.abs(program.arrays["x0"]))
+    # A condition that does not lower is named once.
+    program = next(loops())
+    condition = program.others[0]
+    row = OperatorRow("WHERE", (1,), (3,))
+    program.others[0] = replace(condition, operators=[row, *condition.operators[1:]])
+    assert refusal(program, tmp_path).count("WHERE") == 1
 
 
 def refusal(program: Program, folder: Path) -> str:

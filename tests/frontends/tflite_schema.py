@@ -50,7 +50,7 @@ DEQUANTIZE 6 38
 EMBEDDING_LOOKUP 7 0
 FLOOR 8 0
 HASHTABLE_LOOKUP 10 0
-FULLY_CONNECTED 9 8 activation:0b keep_num_dims:2? quantized_bias_type:4b
+FULLY_CONNECTED 9 8 activation:0b weights_format:1b keep_num_dims:2? quantized_bias_type:4b
 L2_NORMALIZATION 11 12 activation:0b
 L2_POOL_2D 12 5 padding:0b stride_w:1i stride_h:2i filter_width:3i filter_height:4i activation:5b
 LOCAL_RESPONSE_NORMALIZATION 13 13 radius:0i bias:1f alpha:2f beta:3f

@@ -138,17 +138,18 @@ def binary(d: Draw) -> None:
     if d.operator in ("DIV", "FLOOR_DIV", "FLOOR_MOD"):
         # The negated lowest number of a type is not defined.
         limits = d.pick((1, 9), (-9, -1 if dtype == "float32" else -2))
+    bases: Any = (0.1, 4) if d.operator == "POW" else ()
     if d.operator == "POW":
         limits = (0, 4)
+        if dtype == "int32" and d.chance(0.6):
+            bases, limits = (-1, 1), (0, 100)
     if d.operator == "PRELU":
         shapes = d.shape(3, 4), ()
         shapes = shapes[0], (*d.pick((1,), shapes[0][1:2]), 1, shapes[0][-1])[-len(shapes[0]) + 1 :]
     held = d.quantized(dtype) if is_scaled else PLAIN if dtype in SCALED else None
     if d.operator in _COMPARED and is_scaled and dtype != "int16":
         held = d.quantized(dtype, d.pick(0.002, 0.1))
-    x = d.given(
-        dtype, shapes[0], *((0.1, 4) if d.operator == "POW" else ()), quantized=held, constant=0.15
-    )
+    x = d.given(dtype, shapes[0], *bases, quantized=held, constant=0.15)
     near = scale_of(x)
     if d.operator == "DIV" and held is not None and is_scaled:
         # TFLite does not define quotients of small numbers at large quotients of scales.

@@ -301,7 +301,9 @@ def _strided_slice(n: Node) -> Array:
         start = None if begin_mask >> at & 1 else begin[at]
         stop = None if end_mask >> at & 1 else end[at]
         places = range(*slice(start, stop, step).indices(size))
-        taken.append((places.start, len(places), places.step if len(places) > 1 else 1))
+        if len(places) < 2:
+            places = range(places.start, places.start + len(places))
+        taken.append((places.start, len(places), places.step))
         shape.append(len(places))
     shape += a.shape[len(taken) :]
     return layout.reshape(s, _taken(n, a, taken), shape)
@@ -537,7 +539,7 @@ def _dynamic_update_slice(n: Node) -> Array:
     """SCATTER to places that begin where the operand says, within the tensor."""
     s, a, part, start = n.scope, n.array(0), n.like(1), index32(n.scope, n.array(2))
     most = [size - own for size, own in zip(a.shape, part.shape, strict=True)]
-    if start.data is not None or not a.rank:
+    if start.data is not None:
         first = np.clip(n.ints(2), 0, most).tolist()
         return dynamic_update_slice(s, a, part, [constant(np.int32(one)) for one in first])
     steps = np.array([math.prod(a.shape[axis + 1 :]) for axis in range(a.rank)], np.int32)

@@ -91,8 +91,6 @@ def _svdf(n: Node) -> Array:
     s, x = n.scope, n.array(0)
     constants, rank = constants_at(n, (1, 2, 3)), n.option(0)
     kept = n.part.tensors[n.operator.inputs[4]]
-    if not {1, 2} <= set(constants) or rank < 1:
-        raise NotLowered(OTHER)
     is_float = n.tensor(0).dtype == "float32"
     if is_float:
         refuse_hybrid(n, (1, 2))

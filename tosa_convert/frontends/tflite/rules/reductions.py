@@ -10,7 +10,7 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout, reductions, sorting
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.normalization import mean
-from tosa_convert.frontends.lowering.reductions import by_operator, reduced_shape
+from tosa_convert.frontends.lowering.reductions import by_operator
 from tosa_convert.frontends.lowering.scope import (
     INT32,
     Array,
@@ -56,9 +56,8 @@ def _rescaled_sum(n: Node, axes: list[int], scale: tuple[int, int], is_once: boo
     if not axes:
         return rescaled(s, a, scale, a.dtype, given=n.zero(0), zero=n.result_zero)
     wide = rescaled(s, a, ONE, INT32, given=n.zero(0))
-    total = by_operator(s, wide, axes, "reduce_sum", keep=True)
-    made = rescaled(s, total, scale, a.dtype, zero=n.result_zero, is_once=is_once)
-    return layout.reshape(s, made, reduced_shape(a, axes, keep))
+    total = by_operator(s, wide, axes, "reduce_sum", keep)
+    return rescaled(s, total, scale, a.dtype, zero=n.result_zero, is_once=is_once)
 
 
 def _mean(n: Node) -> Array:

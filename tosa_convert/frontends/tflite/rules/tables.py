@@ -49,7 +49,7 @@ def looked_up(s: Scope, x: Array, table: Integers) -> Array:
     dtype = x.dtype
     entries = table.astype(dtype)
     if x.data is not None:
-        return Array(dtype, x.shape, entries[x.data.astype(np.int64) - np.iinfo(dtype).min])
+        return Array(dtype, x.shape, np.roll(entries, len(entries) // 2)[x.data])
     if dtype.itemsize == 1:
         return Array(dtype, x.shape, None, s.builder.table(s.value(x), entries))
     return gathered(s, s.add(s.cast(x, INT32), _HALF), constant(entries))
