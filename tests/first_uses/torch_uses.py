@@ -74,6 +74,12 @@ def update_rows(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def put_rows(x: torch.Tensor, mask: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[mask] = y
+    return x
+
+
 def newton_root(x: torch.Tensor) -> torch.Tensor:
     guess = x
     for _ in range(8):
@@ -529,6 +535,18 @@ USES: dict[str, Use] = {
     "kv cache": lambda: (
         lambda cache, new, at: cache.index_copy(1, at, new),
         (r(1, 6, 4), r(1, 2, 4), torch.tensor([2, 3])),
+    ),
+    "image tokens": lambda: (
+        lambda tokens, x, y: x.masked_scatter((tokens == 3)[..., None].expand_as(x), y),
+        (torch.tensor([[3, 1, 3, 3, 2]]), r(1, 5, 4), r(3, 4)),
+    ),
+    "masked scatter": lambda: (
+        lambda x: x.masked_scatter(x > 0, torch.arange(12.0).reshape(3, 4)),
+        (r(3, 4),),
+    ),
+    "rows by mask": lambda: (
+        put_rows,
+        (r(5, 4), torch.tensor([True, False, True, True, False]), r(3, 4)),
     ),
     "label of pixels": lambda: (lambda x: x.argmax(1).to(torch.uint8), (r(1, 3, 4, 4),)),
     "confidence": lambda: (lambda x: x.softmax(1).max(1), (r(4, 3),)),

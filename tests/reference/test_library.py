@@ -293,6 +293,13 @@ def test_run_takes_and_returns_the_bytes_that_the_reference_model_does(
     assert (ours.dtype, ours.tobytes()) == (theirs.dtype, theirs.tobytes())
 
 
+def test_run_returns_arrays_in_c_order() -> None:
+    b = Builder()
+    b.output(b.transpose(b.input("x", "INT8", (2, 3)), perms=(1, 0)), name="y")
+    (found,), _ = reference.run(tc.dumps(b.graph()), [np.arange(6, dtype=np.int8).reshape(2, 3)])
+    assert (found.flags.c_contiguous, found.tolist()) == (True, [[0, 3], [1, 4], [2, 5]])
+
+
 @pytest.mark.parametrize(
     ("keywords", "text"),
     [

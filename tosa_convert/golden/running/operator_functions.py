@@ -344,23 +344,25 @@ def run(
         return [], GraphStatus.TOSA_UNPREDICTABLE
     found = result.bounds if bounds_mode else result.outputs
     own, returned = output_slots(program.graph), program.graph.main.outputs
-    keys = [slot.key for name in returned for slot in own if slot.tensor == name]
-    lacks = {slot.key for slot in own if not slot.dtype.is_in_bytes}
-    return [
-        _raw(found[key]) if key in lacks and found[key].dtype.isbuiltin == 2 else found[key]
-        for key in keys
-    ], GraphStatus.TOSA_VALID
+    slots = [slot for name in returned for slot in own if slot.tensor == name]
+    return [_returned(found[slot.key], slot) for slot in slots], GraphStatus.TOSA_VALID
 
 
 def _given(array: Any, slot: Slot) -> Any:
     """Return the bytes of an array whose elements are as wide as an input's, and others as they are."""
     target = slot.dtype.numpy
-    is_other = (
-        isinstance(array, np.ndarray) and array.dtype != target and not slot.dtype.is_in_bytes
-    )
-    return _raw(array) if is_other and array.dtype.itemsize == target.itemsize else array
+    if not isinstance(array, np.ndarray) or array.dtype == target or slot.dtype.is_in_bytes:
+        return array
+    return _raw(np.asarray(array, order="C")) if array.itemsize == target.itemsize else array
+
+
+def _returned(array: Array, slot: Slot) -> Array:
+    """Return an array in C order; those of types that numpy lacks as bytes."""
+    array = np.asarray(array, order="C")
+    is_of_numpy = slot.dtype.is_in_bytes or array.dtype.type.__module__ == "numpy"
+    return array if is_of_numpy else _raw(array)
 
 
 def _raw(array: Array) -> Array:
-    """Return the elements of an array as bytes."""
-    return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}").reshape(array.shape)
+    """Return the elements of an array in C order as bytes."""
+    return array.view(f"V{array.dtype.itemsize}")

@@ -17,13 +17,15 @@ from tosa_convert.frontends.lowering.arithmetic import combination, divided, flo
 from tosa_convert.frontends.lowering.indexing import (
     MOST_COMPARED,
     as_rows,
+    clamped,
     combined_rows,
     from_front,
     from_rows,
+    rows_at,
     write_rows,
 )
 from tosa_convert.frontends.lowering.products import product
-from tosa_convert.frontends.lowering.reductions import by_operator, extreme, multiplied
+from tosa_convert.frontends.lowering.reductions import by_operator, cumulative, extreme, multiplied
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
 from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, INT32, is_float, is_small
 from tosa_convert.frontends.torch.rules.elementwise import combined, where
@@ -247,13 +249,42 @@ def _index_put(
 def _masked_put(
     n: Node, a: Array, indices: Sequence[Array | None], values: Array, accumulate: bool
 ) -> Array:
-    """Lower `a[mask] = value` for one value, by a selection."""
+    """Lower `a[mask] = values`: one value by a selection, others one after the other."""
     mask = indices[0]
-    if mask is None or len(indices) != 1 or values.size != 1:
+    if mask is None or len(indices) != 1 or (values.size != 1 and accumulate):
         raise NotLowered("the number of its elements depends on the data", "use torch.where")
+    if values.size != 1:
+        rest = a.shape[mask.rank :]
+        return _in_turn(n, a, mask, layout.broadcast_to(n.scope, values, (values.shape[0], *rest)))
     mask = layout.reshape(n.scope, mask, (*mask.shape, *[1] * (a.rank - mask.rank)))
     x, value = n.arrays(a, layout.reshape(n.scope, values, (1,) * a.rank))
     return where(n, mask, combined(n.scope, "add", x, value) if accumulate else value, x)
+
+
+def _in_turn(n: Node, a: Array, mask: Array, source: Array) -> Array:
+    """Put rows, one after the other, where a mask of the first dimensions is true."""
+    s, width = n.scope, math.prod(a.shape[mask.rank :])
+    rows = source.size // max(width, 1)
+    if not rows or not mask.size:
+        raise NotLowered("it has no elements to put", "leave it out")
+    flat = layout.reshape(s, n.convert(source, a.dtype), (source.size,))
+    table = layout.reshape(s, layout.cut(s, flat, [0], [rows * width]), (rows, width))
+    flags = n.convert(layout.reshape(s, mask, (mask.size,)), INT32)
+    place = clamped(s, s.add(cumulative(s, flags, 0, False, "add"), -1), rows - 1)
+    made = from_rows(s, rows_at(s, as_rows(s, table), place), a.dtype)
+    mask = layout.reshape(s, mask, (*mask.shape, *[1] * (a.rank - mask.rank)))
+    return where(n, mask, layout.reshape(s, made, a.shape), a)
+
+
+def _masked_scatter(n: Node, a: Array, mask: Array, source: Array) -> Array:
+    """Put elements, one after the other, where a mask is true; by rows that the mask takes whole."""
+    s, shape = n.scope, np.broadcast_shapes(a.shape, mask.shape)
+    a, mask = (layout.broadcast_to(s, one, shape) for one in (a, mask))
+    kept = max((k + 1 for k, size in enumerate(mask.stored) if size > 1), default=0)
+    if source.size >= math.prod(shape[kept:]):
+        first = (*shape[:kept], *[1] * (len(shape) - kept))
+        mask = layout.reshape(s, layout.cut(s, mask, [0] * len(shape), first), shape[:kept])
+    return _in_turn(n, a, mask, source)
 
 
 RULES: Final[dict[str, Rule]] = {
@@ -264,6 +295,7 @@ RULES: Final[dict[str, Rule]] = {
     "scatter_add": _reduce,
     "scatter_reduce": _reduce,
     "masked_fill": lambda n, a, mask, value: where(n, mask, value, a),
+    "masked_scatter": _masked_scatter,
     "index_copy": _index_copy,
     "index_fill": _index_fill,
     "index_reduce": lambda n, a, dim, index, source, *given, **named: _reduce(
