@@ -176,19 +176,26 @@ _OTHER: Final = 0.02
 _RECOVERED: Final = 0.1
 
 
-def recovered(tensors: Sequence[Recorded], sizes: Mapping[str, float]) -> set[str]:
+def recovered(
+    tensors: Sequence[Recorded], sizes: Mapping[str, float], allowed: float | None = None
+) -> set[str]:
     """Return the tensors of a source that differ much while all that follows from them agrees.
 
     They are not the same tensors: lines of code run several times, and converters join operators.
 
-    sizes: of the errors, as a share of the values.
+    sizes: of the errors, as a share of the values, or of what is allowed, which `allowed` says then.
     """
     found: set[str] = set()
     following: dict[str, set[str]] = {}
     for row in reversed(tensors):
         own, after = sizes.get(row.name), following.get(row.name, set())
-        limit = _RECOVERED * (own or 0.0) ** 2
-        if own is not None and own > _OTHER and after and all(sizes[k] < limit for k in after):
+        limit = allowed or _RECOVERED * (own or 0.0) ** 2
+        if (
+            own is not None
+            and own > (allowed or _OTHER)
+            and after
+            and all(sizes[k] < limit for k in after)
+        ):
             found.add(row.name)
         elif own is not None:
             after = {row.name}

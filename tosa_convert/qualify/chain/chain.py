@@ -336,11 +336,12 @@ class _Work:
         self, table: _Table, before: Source, after: Source
     ) -> tuple[Mapping[str, float | None], Link]:
         """Judge two models of frameworks by the noise of what the second one quantises."""
-        sizes = table.errors_of(before, after)
-        table.part(after, recovered(after.tensors, sizes))
         noise = _noise_before(after.tensors)
-        kept = [other.name for one, other in table.pairs(before, after) if one is not None]
-        shares = {key: sizes[key] / (TIMES * noise[key]) for key in kept if key in sizes}
+        sizes = table.errors_of(before, after)
+        shares = {key: error / (TIMES * noise[key]) for key, error in sizes.items()}
+        others = recovered(after.tensors, shares, 1.0)
+        table.part(after, others)
+        shares = {key: share for key, share in shares.items() if key not in others}
         names, name = (before.name, after.name), next((k for k in shares if shares[k] > 1), "")
         if not name:
             text = f"{counted(len(shares), 'tensor')} within the noise of quantisation"
