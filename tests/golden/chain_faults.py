@@ -351,18 +351,14 @@ def planted(network: Network, kind: str, link: str, choose: random.Random) -> Pl
             if found is None:
                 return None
             module, place = found
-        sources["fakequant"], outputs = steps(module, network.arguments, graph.main.outputs)
-        if link == "fakequant":
-            _, honest = steps(quantised, network.arguments, graph.main.outputs)
-            if _distance(outputs, network.outputs) < _TIMES * _distance(honest, network.outputs):
-                return None
         graph = lowered(module, network.arguments)
         keys = graph.main.outputs
-        last = sources["fakequant"].tensors
-        renamed = [
-            row._replace(name=key) for row, key in zip(last[-len(keys) :], keys, strict=True)
-        ]
-        sources["fakequant"] = Source("", (*last[: -len(keys)], *renamed))
+        sources["float"], _ = steps(network.module, network.arguments, keys)
+        sources["fakequant"], outputs = steps(module, network.arguments, keys)
+        if link == "fakequant":
+            _, honest = steps(quantised, network.arguments, keys)
+            if _distance(outputs, network.outputs) < _TIMES * _distance(honest, network.outputs):
+                return None
     elif link == "fakequant":
         return None
     least = _LEAST if quantised is None else _LEAST * 10

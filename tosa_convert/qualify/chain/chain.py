@@ -68,7 +68,6 @@ from tosa_convert.qualify.chain.result import (
     Row,
     in_a_row,
     link_of_bisection,
-    link_of_comparison,
     of_samples,
 )
 
@@ -224,7 +223,8 @@ class _Work:
                 states = {} if graph is None else opened[number - 1].states
                 shares[one.name], link = self._link(table, backend, states)
                 links.append(link)
-        return Chain(tuple(names), tuple(table.rows(shares)), tuple(links))
+        shown = [replace(link, tensor=table.name_of(link.after, link.tensor)) for link in links]
+        return Chain(tuple(names), tuple(table.rows(shares)), tuple(shown))
 
     def _of_program(self, name: str, graph: Graph, folder: Path) -> Source:
         paths: dict[str, Path] = {}
@@ -288,14 +288,9 @@ class _Work:
             table.part(after, recovered(after.tensors, table.errors_of(before, after)))
         arrays = table.arrays_of(other, own)
         if backend is not None and not isinstance(backend, Record):
-            golden = {row.name: row for row in own.tensors}
-            reference = Reference(graph, self.given, self.options, self.tolerances)
-            reference.outputs = {k: golden[k].read() for k in graph.main.outputs if k in golden}
-            found = reference.judge(arrays)
-            shares = {row.name: _share(row) for row in found.tensors}
-            if found.ok:
-                return shares, link_of_comparison(*names, found, self.run)
-            return shares, self._bisected(names, graph, backend, self.tolerances)
+            link = self._bisected(names, graph, backend, self.tolerances)
+            outputs = link.detail and link.detail.outputs
+            return {row.name: _share(row) for row in outputs.tensors} if outputs else {}, link
         kinds = {key: graph.main.tensors[key].dtype for key in arrays}
         quantised = [key for key, kind in kinds.items() if kind in (INT8, INT16)]
         steps = tuple((key, _STEPS) for key in quantised if other.graph is None and not backend)
@@ -442,13 +437,18 @@ class _Table:
 
         return LazyArrays(found, read)
 
+    def name_of(self, source: str, name: str) -> str:
+        """Return the name of the row in which a source has a tensor."""
+        rows = (row for row in self._rows if source in row and row[source].name == name)
+        return next((_named(row).name for row in rows), name)
+
     def rows(self, shares: Mapping[str, Mapping[str, float | None]]) -> Iterator[Row]:
         """Iterate over the tensors that several sources have."""
         for row in self._rows:
             if len(row) < 2:
                 continue
             first, *others = row.items()
-            named = next((one for one in row.values() if one.operator), first[1])
+            named = _named(row)
             cells: dict[str, Cell | None] = dict.fromkeys(row)
             expected = before = first[1].numbers()
             for source, tensor in others:
@@ -459,6 +459,11 @@ class _Table:
                     cells[source] = Cell(total.largest, last.largest, total.snr, share)
                     before = numbers
             yield Row(named.name, named.operator, named.location, tensor.shape, cells)
+
+
+def _named(row: Mapping[str, Recorded]) -> Recorded:
+    """Return the tensor of a row that names it: that of the first program."""
+    return next((one for one in row.values() if one.operator), next(iter(row.values())))
 
 
 def _typed(row: Recorded) -> Array:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tosa_convert.errors import printable
-from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.graph.model import UNLOCATED, counted
 from tosa_convert.graph.shown import Shown, json_value, table
 from tosa_convert.qualify.bisection.result import Bisection
@@ -69,7 +68,7 @@ class Link:
     operators: tuple[str, ...] = ()
     reason: str = ""
     run: str = ""
-    detail: Bisection | Comparison | None = field(default=None, compare=False, repr=False)
+    detail: Bisection | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         head = f"{printable(self.before)} -> {printable(self.after)}: "
@@ -144,11 +143,10 @@ def link_of_bisection(before: str, after: str, found: Bisection, run: str) -> Li
         text = f"{counted(found.compared, 'tensor')} judged, each by itself"
         return Link(before, after, True, reason=text, run=run, detail=found)
     if found.first is None:
-        return (
-            link_of_comparison(before, after, outputs, run)
-            if outputs
-            else Link(before, after, True, reason="it has no tensor of the program", run=run)
-        )
+        wrong = [] if outputs is None else [*outputs.failures, *outputs.missing]
+        name = "" if not wrong else getattr(wrong[0], "name", str(wrong[0]))
+        reason = "more than honest implementations differ" if wrong else "nothing was compared"
+        return Link(before, after, not wrong, name, (), reason, run, detail=found)
     wrong = [row.name for row in found.first.case.comparison.failures]
     operators = [
         f"{path} {place if place not in UNLOCATED else ''}".rstrip()
@@ -160,17 +158,6 @@ def link_of_bisection(before: str, after: str, found: Bisection, run: str) -> Li
     return Link(
         before, after, False, (wrong or [""])[0], tuple(operators), reason, run, detail=found
     )
-
-
-def link_of_comparison(before: str, after: str, found: Comparison, run: str) -> Link:
-    """Return the verdict of a comparison of outputs on a link."""
-    if found.ok:
-        text = f"{counted(len(found.tensors), 'output')} within what is allowed"
-        return Link(before, after, True, reason=text, run=run, detail=found)
-    names = [*(row.name for row in found.failures), *found.missing]
-    operators = tuple(row.operator for row in found.failures[:1] if row.operator)
-    reason = "more than honest implementations differ"
-    return Link(before, after, False, (names or [""])[0], operators, reason, run, detail=found)
 
 
 def of_samples(chains: Sequence[Chain]) -> Chain:

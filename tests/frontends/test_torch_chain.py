@@ -1,0 +1,94 @@
+"""`chain` from models of torch and ONNX to their programs: places match operators, faults are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from frontends.onnx_models import node, saved
+
+import tosa_convert as tc
+from tosa_convert import golden
+
+SOURCE = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, factor=1.0):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = torch.nn.Conv2d(3, 4, 3)
+        self.second = torch.nn.Conv2d(4, 4, 3)
+        with torch.no_grad():
+            self.second.weight *= factor
+
+    def forward(self, image):
+        hidden = torch.relu(self.first(image))
+        hidden = torch.tanh(self.second(hidden))
+        return hidden.mean((2, 3))
+
+
+def right():
+    return Net().eval(), (torch.zeros(1, 3, 8, 8),)
+
+
+def wrong():
+    return Net(1.01).eval(), (torch.zeros(1, 3, 8, 8),)
+"""
+IMAGE = np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)
+
+
+def test_operators_of_torch_are_matched_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(SOURCE)
+    graph = tc.frontends.from_file("net.py:right")
+    found = golden.chain({"float": "net.py:right", "tosa": graph}, {"image": IMAGE})
+    assert found.ok, found
+    kinds = [row.operator.rpartition(" ")[2] for row in found.rows]
+    assert [kind for kind in kinds if kind in ("CONV2D", "TANH")] == ["CONV2D", "CONV2D", "TANH"]
+    found = golden.chain({"float": "net.py:wrong", "tosa": graph}, {"image": IMAGE})
+    assert found.first is not None
+    assert [row.split()[2] for row in found.first.operators] == ["CONV2D"]
+    assert found.first.tensor == convolutions(graph)[1]
+    changed = golden.chain({"float": "net.py:right", "other": "net.py:wrong"}, {"image": IMAGE})
+    assert changed.first is not None
+    assert changed.first.tensor == "conv2d_1"
+
+
+def convolutions(graph: tc.Graph) -> list[str]:
+    return [op.outputs[0] for op in graph.main.operators if op.spec.name == "CONV2D"]
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_scales_of_a_qdq_model_explain_its_noise(tmp_path: Path, factor: float) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    weight = np.random.default_rng(1).normal(size=(8, 8)).astype(np.float32)
+
+    def model(name: str, quantised: bool) -> str:
+        x = "back" if quantised else "x"
+        nodes = [
+            node("QuantizeLinear", ["x", "scale", "zero"], ["integers"], name="quantise"),
+            node("DequantizeLinear", ["integers", "other", "zero"], ["back"], name="dequantise"),
+        ] * quantised
+        nodes += [node("MatMul", [x, "w"], ["y"], name="product"), node("Tanh", ["y"], ["z"])]
+        more = {
+            "scale": np.float32(0.03),
+            "other": np.float32(0.03 * factor),
+            "zero": np.int8(0),
+        }
+        weights = {"w": weight, **(more if quantised else {})}
+        return str(saved(tmp_path / name, nodes, {"x": (np.float32, [4, 8])}, ["z"], weights))
+
+    plain, qdq = model("plain.onnx", quantised=False), model("qdq.onnx", quantised=True)
+    graph = tc.frontends.from_file(qdq)
+    x = np.random.default_rng(2).normal(size=(4, 8)).astype(np.float32)
+    found = golden.chain({"float": plain, "qdq": qdq, "tosa": graph, "device": "numpy"}, {"x": x})
+    assert [link.ok for link in found.links] == [factor == 1, True, True], found
+    if found.first is not None:
+        # The product of the program, which the models call y.
+        assert found.first.tensor == "matmul"
