@@ -292,14 +292,23 @@ class _Work:
             outputs = link.detail and link.detail.outputs
             return {row.name: _share(row) for row in outputs.tensors} if outputs else {}, link
         kinds = {key: graph.main.tensors[key].dtype for key in arrays}
-        quantised = [key for key, kind in kinds.items() if kind in (INT8, INT16)]
-        steps = tuple((key, _STEPS) for key in quantised if other.graph is None and not backend)
+        is_model = other.graph is None and backend is None
+        quantised = [key for key, kind in kinds.items() if is_model and kind in (INT8, INT16)]
+        steps = tuple((key, _STEPS) for key in quantised)
         tolerances = replace(self.tolerances, atol=(*steps, *self.tolerances.atol))
         shares = self._shares(graph, own, arrays, tolerances)
-        return shares, self._bisected(names, graph, Record(other.name, arrays), tolerances)
+        # Where both round to integers, steps of all operators add up.
+        record, may_add_up = Record(other.name, arrays), bool(quantised)
+        return shares, self._bisected(names, graph, record, tolerances, may_add_up=may_add_up)
 
     def _bisected(
-        self, names: tuple[str, str], graph: Graph, backend: Backend, tolerances: Tolerances
+        self,
+        names: tuple[str, str],
+        graph: Graph,
+        backend: Backend,
+        tolerances: Tolerances,
+        *,
+        may_add_up: bool = False,
     ) -> Link:
         limit, engine = self.options.timeout, self.options.engine
         try:
@@ -310,7 +319,7 @@ class _Work:
             if error.code != "option-conflict":
                 raise
             return Link(*names, ok=True, reason=f"not judged: {error.findings[0].message}")
-        return link_of_bisection(*names, found, self.run)
+        return link_of_bisection(*names, found, self.run, may_add_up=may_add_up)
 
     def _shares(
         self, graph: Graph, own: Source, arrays: Mapping[str, Array], tolerances: Tolerances
