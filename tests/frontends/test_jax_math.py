@@ -1,8 +1,7 @@
-"""Functions of floating-point numbers against JAX, at the edges of their domains as well."""
+"""Small numbers, matrices and complex numbers against JAX; test_matrix.py has single functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,44 +13,11 @@ import tosa_convert as tc
 jnp, lax = jax.numpy, jax.lax
 pytestmark = pytest.mark.usefixtures("refmodel")
 F32 = np.float32
-EDGES = np.array([0, 1e-6, 1e-3, 0.4, 0.6, 1, 10, 88, 1e5, np.inf], F32)
 AROUND_ZERO = np.array([-1, -0.999, -0.5, -1e-5, 0, 1e-5, 0.3, 0.7, 0.99, 1], F32)
 
 
 def normal(*shape: int, scale: float = 1.0) -> Any:
     return (np.random.default_rng(7).standard_normal(shape) * scale).astype(F32)
-
-
-ANY, POSITIVE = normal(4, 6), np.abs(normal(4, 6)) + F32(0.1)
-ANYWHERE = (
-    *("abs", "asinh", "atan", "cbrt", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1"),
-    *("floor", "is_finite", "logistic", "neg", "sign", "sin", "sinh", "square", "tan", "tanh"),
-)
-FOR_POSITIVE = ("log", "log1p", "rsqrt", "sqrt")
-BELOW_ONE = ("acos", "asin", "atanh", "erf_inv")
-
-
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        *((name, ANY) for name in ANYWHERE),
-        *((name, POSITIVE) for name in FOR_POSITIVE),
-        *((name, np.clip(ANY / 3, -0.95, 0.95)) for name in BELOW_ONE),
-        ("acosh", POSITIVE + 1),
-    ],
-)
-def test_a_function_of_lax_agrees(name: str, data: Any) -> None:
-    agree(getattr(lax, name), data)
-
-
-@pytest.mark.parametrize("name", ["sqrt", "log1p", "expm1", "arctan", "sinh", "cosh", "arcsinh"])
-def test_zero_infinity_and_small_numbers_agree(name: str) -> None:
-    agree(getattr(jnp, name), EDGES)
-
-
-@pytest.mark.parametrize("name", ["log1p", "expm1", "arctan", "arcsin", "arccos", "arctanh"])
-def test_numbers_around_zero_agree(name: str) -> None:
-    agree(getattr(jnp, name), AROUND_ZERO)
 
 
 def test_small_numbers_keep_their_precision() -> None:
@@ -62,109 +28,6 @@ def test_small_numbers_keep_their_precision() -> None:
 
 def test_the_inverse_error_function_agrees_up_to_its_ends() -> None:
     agree(jax.scipy.special.erfinv, AROUND_ZERO)
-
-
-@pytest.mark.parametrize("method", ["TO_NEAREST_EVEN", "AWAY_FROM_ZERO"])
-def test_rounding_agrees(method: str) -> None:
-    data = np.array([0.5, 1.5, 2.5, -0.5, -2.5, 3e8, -1e10, 2.2, -7.7], F32)
-    agree(lambda x: lax.round(x, getattr(lax.RoundingMethod, method)), data)
-
-
-def test_angles_of_every_quadrant_agree() -> None:
-    y = np.array([1, -1, 1, -1, 0, 0, 2, 0, 3, -3], F32)
-    x = np.array([1, 1, -1, -1, 1, -1, 0, 0, -0.1, -0.1], F32)
-    agree(jnp.arctan2, y, x)
-
-
-#: TOSA does not promise the sign of a zero.
-NOT_FINITE = np.array([0, 1, -1, 0.5, -0.5, 2, -3, np.inf, -np.inf, np.nan], F32)
-
-
-@pytest.mark.parametrize("function", [jnp.arctan2, jnp.power])
-def test_infinities_and_nan_of_two_operands_agree(function: Callable[..., Any]) -> None:
-    agree(function, np.repeat(NOT_FINITE, 10), np.tile(NOT_FINITE, 10))
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        jnp.cbrt,
-        jnp.exp2,
-        lambda x: jnp.power(x, jnp.float32(2.3)),
-        lambda x: jnp.power(jnp.float32(0.3), x),
-        lambda x: jnp.power(jnp.float32(1), x),
-    ],
-    ids=["cbrt", "exp2", "exponent", "base", "one"],
-)
-def test_infinities_and_nan_agree(function: Callable[..., Any]) -> None:
-    """POW is not defined for them."""
-    agree(function, NOT_FINITE)
-
-
-def test_powers_of_any_sign_agree() -> None:
-    base = np.array([2, 3, 0, 0, -2, -2, -2, 5, 1.5, 9], F32)
-    exponent = np.array([2.5, -1, 0, 2, 2, 3, 0.5, 0, -3, 0.5], F32)
-    agree(jnp.power, base, exponent)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: x**2.0,
-        lambda x: x**0.5,
-        lambda x: x**-0.5,
-        lambda x: x**1.7,
-        lambda x: 2.0**x,
-        lambda x: (x**3, x**-2, x**0),
-        lambda x: jnp.power(x, jnp.arange(6)),
-    ],
-    ids=["square", "root", "inverse root", "real", "of 2", "integer", "array of integers"],
-)
-def test_powers_by_constants_agree(function: Callable[..., Any]) -> None:
-    agree(function, POSITIVE)
-
-
-def test_quotients_and_remainders_agree() -> None:
-    agree(lambda x, y: (x / y, x / 3, 1 / y), ANY, POSITIVE)
-    agree(
-        lambda x, y: (lax.rem(x, y), jnp.mod(x, y), jnp.fmod(x, 1.5), x // y),
-        normal(4, 6, scale=20),
-        POSITIVE,
-    )
-
-
-def test_bounds_agree() -> None:
-    agree(lambda x: (jnp.clip(x, -0.5, 0.5), lax.clamp(x - 1, x, x + 1), jnp.maximum(x, 0.1)), ANY)
-
-
-ACTIVATIONS = (
-    *("celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh"),
-    *("leaky_relu", "log_sigmoid", "log_softmax", "mish", "relu", "relu6", "selu", "sigmoid"),
-    *("silu", "soft_sign", "softmax", "softplus", "sparse_plus", "squareplus", "standardize"),
-)
-
-
-@pytest.mark.parametrize("name", ACTIVATIONS)
-def test_an_activation_agrees(name: str) -> None:
-    agree(getattr(jax.nn, name), ANY, tolerance=1e-4 if name == "standardize" else 1e-5)
-
-
-def test_the_exact_gelu_agrees() -> None:
-    graph = agree(lambda x: jax.nn.gelu(x, approximate=False), ANY)
-    assert "ERF" in {operator.spec.name for operator in graph.main.operators}
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float16", 2e-3), ("bfloat16", 2e-2)])
-def test_narrow_types_agree(dtype: str, tolerance: float) -> None:
-    def function(x: Any) -> Any:
-        return jax.nn.gelu(x), jnp.expm1(x), x.astype(jnp.float32), x.sum(1), jnp.round(x), x > 0
-
-    agree(function, np.asarray(jnp.asarray(ANY, dtype)), tolerance=tolerance)
-
-
-def test_narrow_types_are_converted_into_one_another() -> None:
-    agree(lambda x: x.astype(jnp.bfloat16).astype(jnp.float16).astype(jnp.float32), ANY)
-    agree(lambda x: lax.reduce_precision(x, 8, 7) + lax.reduce_precision(x, 5, 10), ANY)
 
 
 @pytest.mark.parametrize("lower", [True, False])
