@@ -13,15 +13,15 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 106870,
+    "tests": 106910,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2720,
-    "tosa_convert/cli": 6200,
+    "tosa_convert/cli": 6270,
     "tosa_convert/consumers": 1240,
     "tosa_convert/eras": 2360,
     "tosa_convert/formats": 22400,
     "tosa_convert/frontends": 31270,
-    "tosa_convert/golden": 15730,
+    "tosa_convert/golden": 16240,
     "tosa_convert/graph": 4600,
     "tosa_convert/io": 2290,
     "tosa_convert/process": 1030,

@@ -50,8 +50,14 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
 
 @pytest.mark.slow
 def test_each_seed_is_a_run_of_its_own(check: Check) -> None:
-    code, said = check(RIGHT, "--seeds", "3", "--random", "5", "--no-edges")
+    words = "--seeds", "3", "--random", "5", "--no-edges"
+    code, said = check(RIGHT, *words)
     assert code == 0
+    assert said.startswith(
+        "ok   3 of 3 runs agree, nearest to its bound in seed-5: y int32[4] [exact]:"
+    )
+    assert said.count("\n") == 1
+    code, said = check(RIGHT, *words, "--verbose")
     assert "3 of 3 runs agree" in said
     assert [line for line in said.splitlines() if line.startswith("seed-")] == [
         "seed-5:",
@@ -173,7 +179,11 @@ def test_every_backend_that_is_named_is_run(
     given = ("--random", "3", "--no-edges", "--range", "x=-9:-1", "--against", str(other))
     code, said = check(order[0], *given, "--save", str(tmp_path / "saved"))
     assert (code, "1 of 2 runs agree" in said) == (1, True)
-    names = [f"against {tmp_path / name}:" for name in ("backend.py", "other.py")]
+    names = [
+        f"against {tmp_path / name}:"
+        for name, body in zip(("backend.py", "other.py"), order, strict=True)
+        if body != RIGHT
+    ]
     assert [line for line in said.splitlines() if line.startswith("against")] == names
     assert {path.name for path in (tmp_path / "saved").iterdir()} == {"backend-0", "backend-1"}
     code, said = check(order[0], *given, "--seeds", "2", "--json")

@@ -178,6 +178,47 @@ def test_coverage_counts_inside_of_loops() -> None:
     assert str(floor).startswith("operator #1 WHILE_LOOP body operator #2 FLOOR: 0 1, -0 2, ")
 
 
+def test_sets_of_inputs_take_each_branch_and_numbers_of_turns() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (1, 8))
+    largest = b.reduce_max(b.abs(x), axis=1)
+    (y,) = b.cond_if(
+        b.reshape(b.greater(largest, 300.0), ()),
+        [x],
+        lambda inner, v: inner.mul(v, 0.5),
+        lambda inner, v: inner.floor(v),
+    )
+    (z,) = b.while_loop(
+        [b.clamp(y, min_val=-1e6, max_val=1e6)],
+        lambda inner, v: inner.reshape(
+            inner.greater(inner.reduce_max(inner.abs(v), axis=1), 2.0), ()
+        ),
+        lambda inner, v: [inner.mul(v, 0.25)],
+    )
+    b.output(z)
+    graph = b.graph()
+    sets = [find_edge_inputs(graph, s + t, {}) for s in (0, 1) for t in range(0, 4000, 1000)]
+    coverage = reduce(EdgeCoverage.joined, [own.coverage for own in sets])
+    branch, loop = (row for row in coverage.operators if row.operator.endswith(("IF", "LOOP")))
+    assert branch.met.keys() == {"then branch", "else branch"}
+    assert loop.met.keys() == {"0 turns", "1 turn", "2 turns", "more turns"}
+    few = golden.edge_coverage(graph, {"x": np.zeros((1, 8), np.float32)})
+    branch, loop = (row for row in few.operators if row.operator.endswith(("IF", "LOOP")))
+    assert (branch.met, branch.missed) == ({"else branch": 1}, ("then branch",))
+    assert (loop.met, loop.missed) == ({"0 turns": 1}, ("1 turn", "2 turns", "more turns"))
+
+
+def test_a_loop_of_a_fixed_number_of_turns_has_no_courses() -> None:
+    b = Builder()
+    ended = b.while_loop(
+        [b.const([0], "int32"), b.input("x", "fp32", (3,))],
+        lambda inner, i, v: inner.greater(inner.const([2], "int32"), i),
+        lambda inner, i, v: [inner.add(i, inner.const([1], "int32")), inner.floor(v)],
+    )
+    b.output(ended[1])
+    assert not find_edge_inputs(b.graph(), 0, {}).taken
+
+
 def test_coverage_of_several_inputs_is_joined() -> None:
     b = Builder()
     b.output(b.floor(b.input("x", "fp32", (1,))))
@@ -248,14 +289,14 @@ def test_products_of_any_batches_have_the_terms_of_their_sums(
     call = call_of(block, operator, [left, right, *points], "own")
     result = OPERATIONS[operator.spec.name](call)
     columns = _summed(call, _weights(call))
-    for index in np.ndindex(result.shape):
-        first, second = _matmul(call, index, [0, 1])
-        one, other = left.flat[first.ids] - 3.0, right.flat[second.ids] + 2.0
-        assert first.weights.tolist() == other.tolist()
-        assert second.weights.tolist() == one.tolist()
-        assert one @ other == result[index]
-        own = (*index[len(index) - right.ndim : -2], index[-1])
-        assert columns[own] == other.sum()
+    index = np.unravel_index(np.arange(result.size), result.shape)
+    first, second = _matmul(call, index, [0, 1])
+    one, other = left.flat[first.ids] - 3.0, right.flat[second.ids] + 2.0
+    assert first.weights.tolist() == other.tolist()
+    assert second.weights.tolist() == one.tolist()
+    assert (one * other).sum(axis=1).tolist() == result.reshape(-1).tolist()
+    own = (*index[len(index) - right.ndim : -2], index[-1])
+    assert np.broadcast_to(columns[own], len(other)).tolist() == other.sum(axis=1).tolist()
 
 
 @pytest.mark.parametrize("kind", ["conv2d", "matmul", "weights", "batches", "weights of batches"])

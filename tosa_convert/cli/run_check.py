@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -93,13 +96,12 @@ def edge_inputs_of(
 
 
 def say_edges(found: EdgeInputs) -> None:
-    """Print how many edges are met, and with --verbose which ones, and how inputs were repaired."""
+    """Print which edges are met, and how inputs were repaired."""
     say(f"edges: {found.coverage}")
-    if log.is_verbose():
-        for repair in found.repairs:
-            say(f"       {printable(repair)}")
-        for row in found.coverage.operators:
-            say(f"       {printable(str(row))} {printable(row.location)}".rstrip())
+    for repair in found.repairs:
+        say(f"       {printable(repair)}")
+    for row in found.coverage.operators:
+        say(f"       {printable(str(row))} {printable(row.location)}".rstrip())
 
 
 def edges_as_dict(found: EdgeInputs) -> dict[str, Any]:
@@ -122,6 +124,7 @@ _OF_BISECT: Final = (
     "narrow",
     "input_shapes",
 )
+_Item = TypeVar("_Item")
 #: A name for each set of inputs, and its arrays.
 NamedInputs = Iterator[tuple[str, dict[str, Array]]]
 
@@ -134,8 +137,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     states = variables_of(program_graph, options)
     graph = with_variables(program_graph, states)
     narrow = graph
-    if options["widen"]:
-        graph, states = widened(graph), {}
+    graph, states = (widened(graph), {}) if options["widen"] else (graph, states)
     progress = RunProgress("reference")
     plan = _plan(graph, states, options, progress)
     backends = {
@@ -147,13 +149,15 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     results: dict[str, Comparison] = {}
     more: dict[str, dict[str, Any]] = {}
     wrong: tuple[str, str] | None = None
-    codes: set[int] = set()
-    for name, arrays, edges in _with_edges(program_graph, sets, options, any(with_edges.values())):
+    codes, shown = set[int](), set[str]()
+    taken = Counter[tuple[str, str]]()
+    every = _with_edges(program_graph, sets, options, has_both=any(with_edges.values()))
+    for name, arrays, edges in _ahead(every) if any(with_edges.values()) else every:
         given = widened_inputs(narrow, arrays) if options["widen"] else arrays
         for number, (text, opener) in enumerate(backends.items()):
-            if edges is not None and not options["edges"]:
-                if not with_edges[text or options["against"][0]]:
-                    continue
+            against = text or options["against"][0]
+            if edges is not None and not (options["edges"] or with_edges[against]):
+                continue
             label = " ".join(filter(None, (name if has_sets else "", text and f"against {text}")))
             folder = f"backend-{number}/{name}" if text else name
             with progress:
@@ -161,27 +165,28 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
             notes = [DEFAULT_INPUTS] * (by_default and bool(arrays)) + [WIDENED] * options["widen"]
             results[label] = replace(found, notes=(*found.notes, *notes))
             if not found.ok and wrong is None:
-                wrong = name, text or options["against"][0]
+                wrong = name, against
             if edges is not None:
-                more[label] = {"edges": edges_as_dict(edges)}
+                taken.update(edges.taken)
+                if options["as_json"]:
+                    more[label] = {"edges": edges_as_dict(edges)}
             wide = None
             if found.ok and found.low_precision and not (options["widen"] or options["reference"]):
-                wide = _run_widened(graph, arrays, options, text or options["against"][0], plan)
+                wide = _run_widened(graph, arrays, options, against, plan)
             if wide is not None:
                 more.setdefault(label, {})["widened"] = wide.to_dict()
                 codes.add(wide.exit_code)
-            if not options["as_json"]:
-                _print(label, results[label], is_single=is_single)
-                if wide is not None:
-                    say(str(wide))
-                if edges is not None:
-                    say_edges(edges)
+            if not options["as_json"] and (
+                wide is not None or log.is_verbose() or not found.ok or found.weak
+            ):
+                shown.add(label)
+                _print(label, results[label], wide, edges, is_single=is_single)
+    if not options["as_json"]:
+        _say_summary(results, shown, taken, is_single=is_single)
     engine = named_engine(options, graph)
     if options["as_json"]:
         say(runs_as_json(results, more, is_single=is_single, engine=engine))
-    elif not is_single:
-        say(_summary(results.values()))
-    if wrong is not None and not options["as_json"]:
+    elif wrong is not None:
         _note_bisect(program_graph, model, wrong, options)
     codes |= {result.exit_code for result in results.values()}
     return 1 if 1 in codes else max(codes, default=1)
@@ -221,10 +226,49 @@ def _run_widened(
     return replace(found, notes=(*found.notes, WIDENED))
 
 
-def _summary(results: Collection[Comparison]) -> str:
-    right, weak = (sum(own) for own in zip(*((row.ok, row.weak) for row in results), strict=True))
-    text = f"{right} of {counted(len(results), 'run')} agree"
-    return f"{text}, {weak} of them weakly" if weak else text
+def _say_summary(
+    results: Mapping[str, Comparison],
+    shown: Collection[str],
+    taken: Mapping[tuple[str, str], int],
+    *,
+    is_single: bool,
+) -> None:
+    """Print one line if all runs agree, with the tensor that is nearest to its bound, and notes.
+
+    shown: runs that were printed. taken: how often control flow took each course.
+    """
+    runs = results.values()
+    text = ""
+    if not is_single:
+        text = f"{sum(run.ok for run in runs)} of {counted(len(results), 'run')} agree"
+        weak = sum(run.weak for run in runs)
+        text += f", {weak} of them weakly" if weak else ""
+    rows = [(name, row) for name, run in results.items() for row in run.tensors]
+    if rows and not shown:
+        name, row = max(rows, key=lambda pair: (pair[1].margin or 0.0, pair[1].differing))
+        verdict, line = row.line.split(maxsplit=1)
+        nearest = f"{text}, nearest to its bound in {printable(name)}: " if text else ""
+        others = f"; {counted(len(rows) - 1, 'other tensor')} too" if is_single and rows[1:] else ""
+        text = f"{verdict:4} {nearest}{line}{others}"
+    if text:
+        say(text)
+    plain = (run for name, run in results.items() if name not in shown)
+    for line in dict.fromkeys(chain.from_iterable(map(_notes, plain))):
+        say(f"note: {line}")
+    for path in dict.fromkeys(path for path, _ in taken):
+        never = [label for (own, label), count in taken.items() if own == path and not count]
+        if never:
+            say(f"note: {printable(path)}: never with edge inputs: {', '.join(never)}")
+
+
+def _notes(result: Comparison) -> Iterator[str]:
+    """Iterate over the notes of a run that agrees, but for what the names of runs say."""
+    for row in result.tensors:
+        if row.note:
+            yield f"{printable(row.name)}: {row.note}"
+    for name in result.extra:
+        yield f"{printable(name)}: only the other side has it; not compared"
+    yield from (text for text in result.notes if text != DEFAULT_INPUTS)
 
 
 def _with_default_inputs(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
@@ -251,8 +295,23 @@ def _note_bisect(
         note("tosa-flatbuffer bisect, with the same options, names the operator that is wrong")
 
 
+def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:
+    """Iterate, and make the next item meanwhile: most of the time is that of other processes."""
+    context = click.get_current_context()
+
+    def following() -> _Item | None:
+        with context.scope(cleanup=False):
+            return next(items, None)
+
+    with ThreadPoolExecutor(1) as thread:
+        made = thread.submit(following)
+        while (item := made.result()) is not None:
+            made = thread.submit(following)
+            yield item
+
+
 def _with_edges(
-    graph: Graph, sets: NamedInputs, options: Mapping[str, Any], has_both: bool
+    graph: Graph, sets: NamedInputs, options: Mapping[str, Any], *, has_both: bool
 ) -> Iterator[tuple[str, Mapping[str, Array], EdgeInputs | None]]:
     """Iterate over random inputs, with the edge inputs of each seed after them or instead."""
     for seed, (name, arrays) in enumerate(sets, options["random"] or 0):
@@ -302,7 +361,19 @@ def _opener(
     return opener
 
 
-def _print(name: str, result: Comparison, *, is_single: bool) -> None:
+def _print(
+    name: str,
+    result: Comparison,
+    wide: Comparison | None,
+    edges: EdgeInputs | None,
+    *,
+    is_single: bool,
+) -> None:
+    """Print all about a run, and about that in FP32."""
     if not is_single:
         say(f"{printable(name)}:")
     say(str(result))
+    if wide is not None:
+        say(str(wide))
+    if edges is not None and log.is_verbose():
+        say_edges(edges)

@@ -154,7 +154,8 @@ def _product(call: Call, right: Array) -> Array:
     left, right = (np.broadcast_to(one, (*batches, *one.shape[-2:])) for one in (left, right))
     for batch in np.ndindex(batches):
         target, a, b = result[batch], left[batch], right[batch]
-        if a.dtype == b.dtype == target.dtype and not call.is_integer:
+        # BLAS has no product of FP16.
+        if a.dtype == b.dtype == target.dtype and a.dtype.kind == "f" and a.itemsize > 2:
             np.matmul(a, b, out=target)
             continue
         products = _products(call, a, b, points)

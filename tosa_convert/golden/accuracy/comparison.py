@@ -214,9 +214,20 @@ class TensorComparison(Shown):
     operator: str = ""
     location: str = ""
 
-    def __str__(self) -> str:
+    @property
+    def line(self) -> str:
+        """Return what decides about a tensor that agrees."""
+        counts = count_text(self.ok, self.elements, self.differing, self.failing)
+        is_less = self.differing and self.margin is not None
+        return f"{self._head}: {counts}{f'; {self.margin:.3g} of the bound' if is_less else ''}"
+
+    @property
+    def _head(self) -> str:
         verdict = "FAIL" if not self.ok else "weak" if self.weak else "ok  "
-        head = f"{verdict} {printable(self.name)} {self.dtype}{list(self.shape)} [{self.rule}]"
+        return f"{verdict} {printable(self.name)} {self.dtype}{list(self.shape)} [{self.rule}]"
+
+    def __str__(self) -> str:
+        head = self._head
         imprecise = "" if self.problem == self.low_precision else self.low_precision
         note = "; ".join(filter(None, (self.note, imprecise)))
         note = f"\n       note: {note}" if note else ""

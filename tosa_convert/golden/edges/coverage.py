@@ -6,8 +6,9 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -21,7 +22,11 @@ from tosa_convert.golden.accuracy.error_bounds import (
     terms_of_sum,
 )
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.edges.back_propagation import extreme_masks, extreme_targets
+from tosa_convert.golden.edges.back_propagation import (
+    extreme_counts,
+    extreme_labels,
+    extreme_limits,
+)
 from tosa_convert.golden.edges.operator_edges import edges_of, element_targets, row_targets
 from tosa_convert.golden.edges.trace import (
     Elements,
@@ -201,68 +206,218 @@ def edge_coverage(
         True
     """
     graph = with_variables(as_graph(program, read, options), variables or {})
-    watch = CoverageWatch()
+    watch = CoverageWatch(graph)
     run = run_forward(graph, input_arrays(graph, inputs, random), watch)
     if run.error is not None:
         raise run.error
     return watch.coverage()
 
 
-@dataclass(slots=True)
-class CoverageWatch:
-    """Counts the edges of each operator that runs.
+#: Elements of a tensor that are looked at; of a larger one this many that are spread over it.
+_MOST: Final = 1 << 14
 
-    known: the edges and the binades that operators have, by path; those of further runs are the same.
-    sizes: how many numbers are in each binade, of each operand that has some.
+
+@cache
+def _spread(size: int) -> Array:
+    """Return the elements of a large tensor that are looked at."""
+    return np.unique(np.random.default_rng(size).integers(0, size, _MOST))
+
+
+#: The courses of a loop by how many turns it takes.
+_TURNS: Final = ("0 turns", "1 turn", "2 turns", "more turns")
+
+
+def course_labels(graph: Graph, operator: Operator, changing: Collection[str]) -> list[str]:
+    """Return the courses that control flow may take, if values that change decide about it."""
+    regions = {
+        row.name: next(
+            region.blocks[0]
+            for region in graph.regions
+            if region.name == operator.attributes[row.name]
+        )
+        for row in operator.spec.regions
+    }
+    if "then_graph" in regions:
+        return ["then branch", "else branch"] if operator.inputs[0] in changing else []
+    state = [name in changing for name in operator.inputs]
+    while True:
+        body, cond = regions["body_graph"], regions["cond_graph"]
+        found, decided = (
+            changing_names(block, [n for n, own in zip(block.inputs, state, strict=True) if own])
+            for block in (body, cond)
+        )
+        after = [own or name in found for own, name in zip(state, body.outputs, strict=True)]
+        if after == state:
+            return list(_TURNS) if cond.outputs[0] in decided else []
+        state = after
+
+
+@dataclass
+class Known:
+    """What is the same of an operator in all runs, computed when it is asked for.
+
+    call: the operator with its operands in one run, or with the elements that are looked at.
     """
 
-    known: dict[str, tuple[list[str], list[Binades]]] = field(default_factory=dict)
+    operator: Operator
+    call: Call
+    positions: list[int]
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Return the edges that the operator has."""
+        return edge_labels(self.operator, self.call, self.positions)
+
+    @cached_property
+    def binades(self) -> list[Binades]:
+        return binades(self.operator, self.call, self.positions)
+
+    @cached_property
+    def limits(self) -> tuple[int, ...]:
+        """Return the least and the greatest sum of a product of integers."""
+        return extreme_limits(self.call, self.positions)
+
+
+_TURN: Final = re.compile(r"(?P<loop>.*) (?P<region>cond|body)\[(?P<number>\d+)\]")
+
+
+def _path_of(step: Step) -> str:
+    return f"{step.inside.path} {operator_path('', step.index, step.operator).strip()}".strip()
+
+
+def _every_turn(path: str) -> str:
+    """Return the path of an operator inside of loops without the numbers of turns."""
+    return re.sub(r"(cond|body)\[\d+\]", r"\1", path)
+
+
+@dataclass(slots=True)
+class CoverageWatch:
+    """Counts the edges of each operator that runs, in at most some thousand elements of each tensor.
+
+    graph: that runs. known: what is known of operators by path; that of further runs is the same.
+    aimed: elements that are looked at in any case, by the names of tensors.
+    sizes: how many numbers are in each binade, of each operand that has some.
+    courses: how often each branch was taken, and how often a loop took a number of turns.
+    """
+
+    graph: Graph
+    known: dict[str, Known] = field(default_factory=dict)
+    aimed: Mapping[str, Array] = field(default_factory=dict)
     met: dict[str, Counter[str]] = field(default_factory=dict)
     sizes: dict[str, list[Array]] = field(default_factory=dict)
+    courses: dict[str, Counter[str]] = field(default_factory=dict)
     _locations: dict[str, str] = field(default_factory=dict)
     _changing: dict[int, set[str]] = field(default_factory=dict)
+    _turns: dict[str, int] = field(default_factory=dict)
 
     def __call__(self, step: Step) -> None:
         """Count the edges that an operator met."""
         operator, block = step.operator, step.block
         if id(block) not in self._changing:
             self._changing[id(block)] = changing_names(block)
-        positions = changing_positions(operator, self._changing[id(block)])
+        changing = self._changing[id(block)]
+        if turn := _TURN.fullmatch(step.inside.path):
+            self._turns[turn["loop"]] = int(turn["number"]) + (turn["region"] == "body")
+        if operator.spec.regions:
+            self._count_course(step, changing)
+        positions = changing_positions(operator, changing)
         if not positions or not has_edges(block, operator):
             return
         operands = [step.operands[name] for name in operator.inputs]
         call = call_of(block, operator, operands, "own")
-        path = f"{step.inside.path} {operator_path('', step.index, operator).strip()}".strip()
-        path = re.sub(r"(cond|body)\[\d+\]", r"\1", path)
+        path = _every_turn(_path_of(step))
         counts = self.met.setdefault(path, Counter())
         self._locations[path] = operator.location
+        result = step.results[operator.outputs[0]]
+        if is_single := has_elements(operator):
+            call, result = self._part(operator, call, result)
+        if (known := self.known.get(path)) is None:
+            known = self.known[path] = Known(operator, call, positions)
+            if not is_single:
+                _ = known.labels, known.limits
+                # No operands are kept.
+                known.call = replace(call, operands=())
+        names = [*operator.inputs, operator.outputs[0]]
+
+        def look(position: int, array: Array) -> Array:
+            return array if is_single else self._looked_at(names[position], array)
+
         with np.errstate(all="ignore"):
-            result = step.results[operator.outputs[0]]
-            masks = edges_of(call, result, positions), extreme_masks(call, result, positions)
-            for label, mask in itertools.chain(*masks):
+            for label, mask in edges_of(call, result, positions, look):
                 if count := int(np.count_nonzero(mask)):
                     counts[label] += count
-        if path not in self.known:
-            self.known[path] = (
-                edge_labels(operator, call, positions),
-                binades(operator, call, positions),
-            )
-        rows = self.known[path][1]
-        sizes = [in_binades(call.operands[row.position], row.dtype) for row in rows]
+            if not is_single and known.limits:
+                counts.update(dict(extreme_counts(call, result, known.limits)))
+        if not is_single:
+            self.sizes.setdefault(path, [])
+            return
+        sizes = [
+            in_binades(call.operands[position], row) for position, row in sized(call, positions)
+        ]
         before = self.sizes.get(path, sizes)
         self.sizes[path] = [one | own for one, own in zip(before, sizes, strict=True)]
+
+    def _count_course(self, step: Step, changing: Collection[str]) -> None:
+        """Count the branch that was taken, or the number of turns."""
+        operator, own = step.operator, _path_of(step)
+        path, turns = _every_turn(own), self._turns.pop(own, 0)
+        if path not in self.courses:
+            labels = course_labels(self.graph, operator, changing)
+            self.courses[path] = Counter(dict.fromkeys(labels, 0))
+            self._locations[path] = operator.location
+        label = _TURNS[min(turns, len(_TURNS) - 1)]
+        if operator.spec.name == "COND_IF":
+            is_taken = step.operands[operator.inputs[0]].reshape(-1)[0]
+            label = "then branch" if is_taken else "else branch"
+        if label in self.courses[path]:
+            self.courses[path][label] += 1
+
+    def taken(self) -> Counter[tuple[str, str]]:
+        """Return how often control flow took each course that it has, by path and course."""
+        return Counter(
+            {
+                (path, label): count
+                for path, counts in self.courses.items()
+                for label, count in counts.items()
+            }
+        )
+
+    def _looked_at(self, name: str, array: Array) -> Array:
+        if array.size <= _MOST:
+            return array
+        return array.reshape(-1)[self._ids(array.size, name)]
+
+    def _ids(self, size: int, *names: str) -> Array:
+        own = [self.aimed[name] for name in names if name in self.aimed]
+        ids = np.concatenate([_spread(size), *own]) if own else _spread(size)
+        return np.unique(ids[ids < size]) if own else ids
+
+    def _part(self, operator: Operator, call: Call, result: Array) -> tuple[Call, Array]:
+        """Return the elements of an operator on elements that are looked at."""
+        if result.size <= _MOST:
+            return call, result
+        names = [
+            name
+            for name, array in zip(operator.inputs, call.operands, strict=True)
+            if array.shape == result.shape
+        ]
+        ids = self._ids(result.size, operator.outputs[0], *names)
+        return Elements(call).part(ids, {}), result.reshape(-1)[ids]
 
     def coverage(self) -> EdgeCoverage:
         """Return what was counted."""
         rows = []
         for path, counts in self.met.items():
-            labels, existing = self.known[path]
+            labels, existing = self.known[path].labels, self.known[path].binades
             known = dict.fromkeys((*labels, *counts))
             met = {label: counts[label] for label in known if counts[label]}
             missed = tuple(label for label in known if label not in met)
             sizes = zip(existing, self.sizes[path], strict=True)
             exponents = tuple(row.exponents(own) for row, own in sizes)
             rows.append(OperatorEdges(path, self._locations[path], met, missed, exponents))
+        for path, taken in self.courses.items():
+            missed = tuple(label for label, count in taken.items() if not count)
+            rows.append(OperatorEdges(path, self._locations[path], dict(+taken), missed))
         return EdgeCoverage(tuple(row for row in rows if row.met or row.missed))
 
 
@@ -293,16 +448,21 @@ class Binades(NamedTuple):
         return Exponents(self.operand, tuple(existing), frozenset(own))
 
 
+def sized(call: Call, positions: Sequence[int]) -> list[tuple[int, DType]]:
+    """Return the operands whose numbers have binades, of an operator on elements."""
+    count = Elements(call).count
+    pairs = [(position, call.types[position].dtype) for position in positions if position < count]
+    return [(p, row) for p, row in pairs if row is not None and len(binades_of(row))]
+
+
 def binades(operator: Operator, call: Call, positions: Sequence[int]) -> list[Binades]:
     """Return the binades of each operand of an operator that computes single elements of numbers."""
     elements = Elements(call)
     found = []
-    for position in positions if has_elements(operator) and elements.size else ():
-        row = call.types[position].dtype
-        if position >= elements.count or row is None or not len(binades_of(row)):
-            continue
+    for position, row in sized(call, positions) if has_elements(operator) else ():
         middle = elements_of(binades_of(row).sum(axis=1) // 2, row)
-        kept, result = elements.compute_defined(np.zeros(len(middle), np.int64), {position: middle})
+        ids = np.zeros(len(middle) if elements.size else 0, np.int64)
+        kept, result = elements.compute_defined(ids, {position: middle})
         exist = np.zeros(len(middle), np.bool_)
         exist[kept] = np.isfinite(result.astype(np.float64))
         name = call.spec.operand(position, len(call.operands)).name
@@ -322,14 +482,14 @@ def edge_labels(operator: Operator, call: Call, positions: list[int]) -> list[st
                     targets = element_targets(elements, position, generator)
                     found |= dict.fromkeys(target.label for target in targets)
         elif operator.spec.accuracy != "operand" and 0 in positions:
-            rows = row_targets(call, generator), extreme_targets(call, positions, generator)
-            found |= dict.fromkeys(target.label for target in itertools.chain(*rows))
+            found |= dict.fromkeys(target.label for target in row_targets(call, generator))
+            found |= dict.fromkeys(extreme_labels(call, positions))
     return list(found)
 
 
-def changing_names(block: Block) -> set[str]:
-    """Return the values of a block that depend on its inputs."""
-    found = set(block.inputs)
+def changing_names(block: Block, given: Collection[str] | None = None) -> set[str]:
+    """Return the values of a block that depend on its inputs, or on some of them."""
+    found = set(block.inputs if given is None else given)
     for operator in block.operators:
         if not found.isdisjoint(operator.inputs):
             found.update(operator.outputs)
@@ -356,48 +516,64 @@ _KEEP_SIGNS: Final = frozenset(("ABS", "NEGATE"))
 
 
 def unstable_operators(graph: Graph, run: Run) -> list[int]:
-    """Return the operators whose sums or products of finite numbers may overflow on the way.
+    """Return the operators of a run that `is_unstable`."""
+    block = graph.main
+    return [
+        index
+        for index, operator in enumerate(block.operators)
+        if _is_sum(block, operator)
+        and operator.inputs[0] in run.values
+        and is_unstable(block, operator, operands_of(graph, operator, run.values))
+    ]
+
+
+def _is_sum(block: Block, operator: Operator) -> bool:
+    """Return whether an operator adds up or multiplies floating point."""
+    return (
+        operator.spec.accuracy in ("dot-product", "reduce-product")
+        and has_edges(block, operator)
+        and block.tensors[operator.outputs[0]].dtype.is_float
+    )
+
+
+def is_unstable(block: Block, operator: Operator, given: Sequence[Array]) -> bool:
+    """Return whether an operator's sums or products of finite numbers may overflow on the way.
 
     Whether they do depends on the order of the terms, and with it all that follows.
     """
-    block = graph.main
-    found = []
-    for index, operator in enumerate(block.operators):
-        is_sum = operator.spec.accuracy in ("dot-product", "reduce-product")
-        if not is_sum or not has_edges(block, operator):
-            continue
-        result = block.tensors[operator.outputs[0]]
-        if result.dtype.is_float and operator.inputs[0] in run.values:
-            largest = FLOATS[accumulator(operator, result.dtype.name)][2]
-            if _may_exceed(graph, index, run, largest / 2):
-                found.append(index)
-    return found
-
-
-def _may_exceed(graph: Graph, index: int, run: Run, most: float) -> bool:
-    """Return whether the sizes of the terms of an element add up, or multiply, to more than a number."""
-    block = graph.main
-    operator = block.operators[index]
-    operands = [
-        np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-        if is_float(array.dtype)
-        else array
-        for array in operands_of(graph, operator, run.values)
-    ]
+    if not _is_sum(block, operator):
+        return False
+    result = block.tensors[operator.outputs[0]]
+    most = FLOATS[accumulator(operator, result.dtype.name)][2] / 2
     with np.errstate(all="ignore"):
+        if operator.spec.accuracy != "reduce-product":
+            largest = math.prod(map(_largest, given[:3]))
+            if largest * (terms_of_sum(block, operator) + 1) <= most:
+                return False
+        operands = [_finite(array) if is_float(array.dtype) else array for array in given]
         if operator.spec.accuracy == "reduce-product":
             axis = operator.attributes["axis"]
             assert isinstance(axis, int)
             return bool((np.prod(np.maximum(np.abs(operands[0]), 1.0), axis=axis) > most).any())
-        largest = [max(float(np.abs(array).max(initial=0.0)), 1.0) for array in operands[:3]]
-        if math.prod(largest) * (terms_of_sum(block, operator) + 1) <= most:
-            return False
         call = call_of(block, operator, operands, "wide")
         if "local_bound" in call.attributes:
             call = replace(call, attributes={**call.attributes, "local_bound": True})
         bounds = BOUNDS[operator.spec.name](call)
         parts = bounds if isinstance(bounds, tuple) else (bounds,)
         return any(not (part <= most).all() for part in parts)
+
+
+def _finite(array: Array) -> Array:
+    """Return numbers in FP64, with 0 for those that are not finite."""
+    return np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _largest(array: Array) -> float:
+    """Return the size of the largest finite number, and at least 1."""
+    own = array.astype(np.float32) if is_float(array.dtype) and array.itemsize < 4 else array
+    is_number: Any = np.isfinite(own) if is_float(own.dtype) else True
+    ends = own.max(initial=1, where=is_number), own.min(initial=-1, where=is_number)
+    return max(float(ends[0]), -float(ends[1]))
 
 
 def undefined_sources(graph: Graph, run: Run) -> dict[str, Array]:
@@ -457,7 +633,10 @@ def _subnormal(block: Block, name: str, values: Mapping[str, Array]) -> Array:
     tensor = block.tensors.get(name)
     if tensor is None or name not in values or not may_flush(tensor.dtype):
         return np.zeros(0, np.int64)
-    codes = codes_of(values[name], tensor.dtype).reshape(-1)
+    array = values[name].reshape(-1)
+    if array.dtype.kind == "f":
+        return np.flatnonzero((np.abs(array) < np.finfo(array.dtype).tiny) & (array != 0))
+    codes = codes_of(array, tensor.dtype)
     size = np.where(codes < 0, -codes - 1, codes)
     return np.flatnonzero((size > 0) & (size < SMALLEST_NORMAL[tensor.dtype.name]))
 

@@ -35,8 +35,16 @@ OwnEdges = Callable[[Call, Array], Masks]
 _EXACT_BITS: Final = 24
 
 
-def edges_of(call: Call, result: Array, positions: Collection[int]) -> Masks:
-    """Iterate over the edges of an operator: a label, and a mask of elements that are there."""
+def edges_of(
+    call: Call,
+    result: Array,
+    positions: Collection[int],
+    look: Callable[[int, Array], Array] = lambda _, array: array,
+) -> Masks:
+    """Iterate over the edges of an operator: a label, and a mask of elements that are there.
+
+    look: returns the elements of an operand, or -1 for the result, that are looked at alone.
+    """
     if call.spec.accuracy == "operand":
         yield from _INDICES(call)
         return
@@ -46,12 +54,12 @@ def edges_of(call: Call, result: Array, positions: Collection[int]) -> Masks:
         if position not in positions or row.is_shape or row.is_constant or kind is None:
             continue
         name = "" if call.spec.elementwise < 2 else f"{row.name} "
-        for label, mask in _of_operand(array, kind):
+        for label, mask in _of_operand(look(position, array), kind):
             yield name + label, mask
         if row.domain == "index":
             yield from _INDICES(call)
     if call.result.dtype is not None:
-        yield from _of_result(call, result, call.result.dtype)
+        yield from _of_result(call, look(-1, result), call.result.dtype)
     if call.spec.name in _OWN:
         yield from _OWN[call.spec.name](call, result)
 
@@ -357,6 +365,7 @@ def _extremes(call: Call, result: Array) -> Masks:
         codes = -codes - 1 if row.is_float else -codes
     most = codes.max(axis=axis, keepdims=True)
     yield "equal extremes", (codes == most).sum(axis=axis) > 1
+    yield "extremes one step apart", (codes == most - 1).any(axis=axis)
     if row.is_float:
         both = (codes == 0).any(axis=axis) & (codes == NEGATIVE_ZERO).any(axis=axis)
         yield "extremes 0 and -0", both & (np.squeeze(most, axis) <= 0)
@@ -447,11 +456,15 @@ class EdgeTarget(NamedTuple):
 
 
 def element_targets(
-    elements: Elements, position: int, generator: np.random.Generator
+    elements: Elements,
+    position: int,
+    generator: np.random.Generator,
+    met: Collection[str] = (),
 ) -> Iterator[EdgeTarget]:
     """Iterate over the edges that an operator on elements has, by values of one operand.
 
     Each target has one element for each place that was tried and at which a value meets the edge.
+    met: edges that are left out.
     """
     call, size = elements.call, elements.size
     row = call.types[position].dtype
@@ -470,6 +483,8 @@ def element_targets(
     current = codes_of(elements.values(position, ids[kept]), row).astype(np.float64)
     distance = np.abs(codes[kept] - current)
     for label, mask in edges_of(part, result, range(elements.count)):
+        if label in met:
+            continue
         found = np.flatnonzero(np.broadcast_to(mask, kept.shape))
         if len(found):
             found = generator.permutation(found)
@@ -635,10 +650,11 @@ def row_targets(call: Call, generator: np.random.Generator) -> Iterator[EdgeTarg
         if extreme not in (NAN.get(row.name), None):
             others = line[codes[line] != extreme]
             if len(others):
-                one = generator.choice(others)
-                yield EdgeTarget(
-                    "equal extremes", 0, Demand.of(np.array([one]), np.array([extreme]))
-                )
+                one = np.array([generator.choice(others)])
+                near = extreme + (1 if is_least else -1)
+                pairs = ("equal extremes", extreme), ("extremes one step apart", near)
+                label, code = pairs[int(generator.integers(2))]
+                yield EdgeTarget(label, 0, Demand.of(one, np.array([code])))
         small = generator.choice([c for c in edge_codes(row, 1) if low < c < high - 1])
         wanted = np.full(len(line), small + (1 if is_least else -1))
         wanted[[first, second]] = small

@@ -12,7 +12,7 @@ import numpy as np
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.derived import computed_tensors
-from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.graph.model import Block, Graph, Operator, Region
 from tosa_convert.reference.block_scaled import plain
 from tosa_convert.reference.call import Call, Step, Type, UndefinedResult, store
 from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of, operation_of
@@ -244,17 +244,22 @@ class Run:
 
     values: the arrays of the main block, by name; only inputs and outputs of a large program.
     error: why it ended early; operator: the one of the main block where it did.
+    is_stopped: whether it ended early because it was asked to.
     """
 
     values: dict[str, Array] = field(default_factory=dict)
     error: TosaConvertError | None = None
     operator: int = -1
+    is_stopped: bool = False
 
 
 def run_forward(
-    graph: Graph, inputs: Mapping[str, Array], watch: Callable[[Step], None] | None = None
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    watch: Callable[[Step], None] | None = None,
+    stops: Callable[[Step], bool] | None = None,
 ) -> Run:
-    """Run a program on numpy."""
+    """Run a program on numpy, up to an operator of the main block at which it stops."""
     result = Run(dict(inputs))
     keeps = kept_bytes(graph) <= KEPT_BYTES
     outputs: dict[str, Array] = {}
@@ -264,6 +269,9 @@ def run_forward(
             if watch is not None:
                 watch(step)
             if not step.inside.path:
+                if stops is not None and stops(step):
+                    result.operator, result.is_stopped = step.index, True
+                    return result
                 result.operator = step.index + 1
                 if keeps:
                     result.values |= step.operands | step.results
@@ -273,6 +281,37 @@ def run_forward(
         result.error = error
     result.values |= outputs
     return result
+
+
+#: Operators that combine elements, through how many of which values are propagated back: of what is
+#: behind more of them, hardly anything is met.
+_COMBINED: Final = 2
+
+
+def beginning(graph: Graph) -> Graph:
+    """Return the operators of a program before those that are behind many that combine elements."""
+    block = graph.main
+    depths: dict[str, int] = {}
+    end = len(block.operators)
+    for index, operator in enumerate(block.operators):
+        depth = max((depths.get(name, 0) for name in operator.inputs), default=0)
+        if operator.inputs and not has_elements(operator) and not moves(operator):
+            depth += any(name in depths or name in block.inputs for name in operator.inputs)
+        if depth > _COMBINED:
+            end = index
+            break
+        depths |= dict.fromkeys(operator.outputs, depth)
+    if end == len(block.operators):
+        return graph
+    later = {name for operator in block.operators[end:] for name in operator.inputs}
+    outputs = [
+        name
+        for operator in block.operators[:end]
+        for name in operator.outputs
+        if name in block.tensors and (name in later or name in block.outputs)
+    ]
+    main = replace(block, operators=block.operators[:end], outputs=outputs)
+    return replace(graph, regions=[Region(graph.regions[0].name, [main]), *graph.regions[1:]])
 
 
 def kept_bytes(graph: Graph) -> int:

@@ -125,7 +125,9 @@ _CLUSTER: Final = 12
 #: Shares of the elements: random values, edges, values on a coarse grid, one bit beside another element;
 #: and of all those that get values of every size instead.
 _SHARES: Final = (0.2, 0.45, 0.2, 0.15)
-_SIZED: Final = 0.25
+_SIZED: Final = 1 / 3
+#: The same without large numbers, which is a set of its own: there smaller errors of functions are seen.
+_SIZED_IF_SMALL: Final = 0.6
 #: The same where sums, or other operators that combine elements, use them.
 _SIZED_IF_MIXED: Final = 0.1
 
@@ -282,7 +284,8 @@ def edge_array(
     sized = generator.permutation(codes.size)
     if len(larger):
         sized = sized[(sized < start) | (sized >= start + count)]
-    sized = sized[: round((_SIZED if everywhere else _SIZED_IF_MIXED) * codes.size)]
+    share = _SIZED if rank > SMALL or not row.is_float else _SIZED_IF_SMALL
+    sized = sized[: round((share if everywhere else _SIZED_IF_MIXED) * codes.size)]
     sizes = of_every_size(row, len(sized), turn, inside, generator)
     codes[sized[: len(sizes)]] = sizes
     if len(larger):

@@ -348,7 +348,7 @@ def power_of_runs(
     if inner := len(tensors_in_runs(graph)):
         notes.append(f"{counted(inner, 'tensor')} in regions of control flow were left out")
     found: dict[str, list[TensorPower]] = {}
-    watch = CoverageWatch()
+    watch = CoverageWatch(graph)
     for label, inputs in sets:
         run_forward(graph, inputs, watch)
         with scratch_folder() as folder:
