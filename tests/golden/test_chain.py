@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable
 from functools import partial
@@ -262,9 +263,31 @@ def test_the_verb_prints_a_table_json_and_a_picture(
     words = ["chain", "a=m.tosa", "b=m.tosa", "--calibration", "samples.npz"]
     assert run(tosa_flatbuffer, words) == 0
     assert run(tosa_flatbuffer, ["chain", "m.tosa"]) == 2
+    assert run(tosa_flatbuffer, [*words, "--json", "--html", "-"]) == 2
+    capsys.readouterr()
+    if importlib.util.find_spec("fast_sugiyama"):
+        assert run(tosa_flatbuffer, [*words, "--html", "chain.html"]) == 0
+        assert '"source":"chain"' in Path("chain.html").read_text(encoding="utf-8")
 
 
 def test_the_result_is_a_chain(builder: MakeBuilder) -> None:
     found = golden.chain({"a": network(builder), "b": network(builder)}, random=0)
     assert isinstance(found, Chain)
     assert json.loads(json.dumps(found.to_dict()))["ok"]
+
+
+def test_a_program_of_integers_is_given_the_models_own(builder: MakeBuilder) -> None:
+    b = builder()
+    b.input("x", "INT8", SHAPE)
+    b.op("CAST", ["x"], "y", "FP32", SHAPE)
+    graph = b.graph("y")
+    integers = np.clip(np.round(X / 0.05) + 3, -128, 127).astype(np.int8)
+    quantised = Recorded("q", lambda: integers, SHAPE, "int8", scale=(0.05, 3))
+    result = recorded("y", lambda: integers.astype(np.float32), operands=("q",))
+    model = Source("", (quantised, result))
+    found = golden.chain({"fakequant": model, "tosa": graph}, {"x": X}, engine="numpy")
+    assert found.ok, found
+    assert [row.name for row in found.rows] == ["y"]
+    other = Source("", (quantised._replace(scale=(0.5, 0)), result))
+    with pytest.raises(TosaConvertError, match="expected int8"):
+        golden.chain({"fakequant": other, "tosa": graph}, {"x": X}, engine="numpy")

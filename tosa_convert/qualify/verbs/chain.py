@@ -28,7 +28,12 @@ def chain(sources: tuple[str, ...], **options: Any) -> int:
     from pathlib import Path
 
     from tosa_convert import golden
-    from tosa_convert.cli.messages import copy_standard_input
+    from tosa_convert.cli.messages import (
+        STANDARD_OUTPUT,
+        copy_standard_input,
+        user_of,
+        write_file,
+    )
     from tosa_convert.cli.run_model import arrays_from_files, tolerances_of
     from tosa_convert.golden.checking.check import calibration_inputs
     from tosa_convert.golden.running.programs import as_graph
@@ -44,9 +49,13 @@ def chain(sources: tuple[str, ...], **options: Any) -> int:
     names = [] if graph is None else graph.main.inputs
     given = arrays_from_files(options["arrays"], names)
     inputs: Any = given
-    if options["calibration"]:
-        if graph is None:
-            raise click.UsageError("--calibration needs a program among the sources")
+    taken = user_of(STANDARD_OUTPUT)
+    if taken and options["as_json"]:
+        raise click.UsageError(f"{taken} and --json cannot both be standard output")
+    for name in ("calibration", "html"):
+        if options[name] and graph is None:
+            raise click.UsageError(f"--{name} needs a program among the sources")
+    if options["calibration"] and graph is not None:
         path = Path(copy_standard_input(options["calibration"]))
         inputs = [arrays for _, arrays in calibration_inputs(graph, path, given)]
     result = golden.chain(
@@ -63,11 +72,10 @@ def chain(sources: tuple[str, ...], **options: Any) -> int:
     if options["as_json"]:
         click.echo(json.dumps(result.to_dict(), indent=1, allow_nan=False))
     else:
-        say(str(result))
+        say(str(result), err=bool(taken))
     if options["html"]:
         from tosa_convert.views.pictures.public import report
 
-        if not programs:
-            raise click.UsageError("--html needs a program among the sources")
-        report(as_graph(programs[-1], read), options["html"], to="html", errors=result)
+        page = report(as_graph(programs[-1], read), to="html", errors=result)
+        write_file(options["html"], [page.encode()])
     return 0 if result.ok else 1
