@@ -372,6 +372,13 @@ def test_custom_operators_take_and_give_unsigned_bytes_as_they_are(tmp_path: Pat
     assert [graph.main.tensors[one].dtype.name for one in graph.main.outputs] == ["INT8"]
 
 
+def test_unsigned_bytes_are_not_moved_back_and_forth() -> None:
+    program = Program("ABS", "through")
+    x = program.input("uint8", (3,))
+    graph = in_process(program.returns([x]).data())
+    assert [one.spec.name for one in graph.main.operators].count("RESCALE") <= 1
+
+
 def refused() -> Iterator[tuple[str, Program]]:
     """Iterate over operators that TOSA does not have, or of which TFLite has no kernel."""
     x, scale = np.arange(1, 7, dtype=np.int16), Quantized((0.1,))
@@ -549,7 +556,12 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ("ABS", (("uint8", (3,)),), {}, "no kernel of quantised uint8"),
     ("SOFTMAX", ((_B, (3,), 1e-12),), {"beta": 1.0}, _OTHER),
     ("FULLY_CONNECTED", ((_F, (3, 4)), (_F, (2, 5))), {}, _OTHER),
-    ("FULLY_CONNECTED", ((_B, (3, 4), 0), (_B, (2, 4))), {}, _OTHER),
+    (
+        "FULLY_CONNECTED",
+        ((_B, (3, 4), 0), (_B, (2, 4))),
+        {"result": (_B, (3, 2), Quantized((0.1,)))},
+        _OTHER,
+    ),
     ("FULLY_CONNECTED", ((_F, (3, 4)), (_B, (2, 4), 0)), {}, _OTHER),
     ("FULLY_CONNECTED", ((_F, (3, 4)), (_F, (2, 4))), {"weights_format": 1}, "are shuffled"),
     ("Own", ((_F, (3, 4)),), {"result": (_F, (-1, 4))}, "sizes of its results are not known"),

@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE, run_program
+from frontends.recorded_tflite import in_process
 from frontends.tflite_operators.programs import Program
 from frontends.tflite_operators.values import Quantized
 from frontends.tflite_operators.write import write
 
 import tosa_convert as tc
+from tosa_convert.graph.dtypes import RoundingMode
 
 Array = npt.NDArray[Any]
 pytestmark = NEEDS_TFLITE
@@ -91,3 +93,14 @@ def test_a_border_of_zero_points_is_the_convolutions(tmp_path: Path, dtype: str)
     sums = sum(wide[a : a + 5 : 2, b : b + 5 : 2] for a in range(3) for b in range(3))
     expected = np.floor(sums / 9 + 0.5) if given else sums
     np.testing.assert_allclose(found[0, ..., 0], expected, rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize(("scale", "mode"), [(0.75, "SINGLE_ROUND"), (0.3, "DOUBLE_ROUND")])
+def test_integers_are_rounded_twice_only_where_it_differs(scale: float, mode: str) -> None:
+    program = Program("QUANTIZE", "int8")
+    x = program.input("int8", (40,), quantized=Quantized((scale,)))
+    program.returns(program.apply("QUANTIZE", [x], ("int8", (40,), Quantized((1.0,)))))
+    (row,) = (
+        one for one in in_process(program.data()).main.operators if one.spec.name == "RESCALE"
+    )
+    assert row.attributes["rounding_mode"] == RoundingMode[mode]

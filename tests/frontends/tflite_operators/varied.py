@@ -468,8 +468,8 @@ def border_of_convolution(d: Draw) -> None:
     dtype = d.turn("float32", "int8", "int16", "uint8")
     x = d.given(dtype, (1, d.between(2, 5), d.between(2, 5), d.between(1, 2)))
     edges = [[0, 0], [d.between(0, 2), d.between(0, 2)], [d.between(0, 2), d.between(0, 2)], [0, 0]]
-    if d.chance(0.3):
-        edges[d.pick(1, 2)] = [0, 0]
+    if d.turn(False, False, True):  # A convolution has no borders of batches or of channels.
+        edges[1] = [0, 0]
         edges[d.pick(0, 3)] = [1, 0]
     shape = tuple(size + sum(pair) for size, pair in zip(x.shape, edges, strict=True))
     (wide,) = d.program.apply("PAD", [x, d.ints(edges)], (dtype, shape, x.quantized))
@@ -557,8 +557,9 @@ def softmax(d: Draw) -> None:
 
 def l2_normalization(d: Draw) -> None:
     dtype = d.turn("float32", "int8", "uint8")
-    x = d.given(dtype, (*d.shape(1, 3), d.pick(1, 2, 5, 30)))
-    if x.quantized is not None and d.chance(0.6):
+    shape = (2, 700) if d.chance(0.3) else (*d.shape(1, 3), d.pick(1, 2, 5, 30))
+    x = d.given(dtype, shape)
+    if x.quantized is not None and x.shape[-1] < 700 and d.chance(0.7):
         # Rows of nearly nothing.
         (array,) = d.program.arrays.values()
         near = np.clip(array, x.quantized.zero - 1, x.quantized.zero + d.pick(0, 1, 3))
@@ -604,7 +605,7 @@ _FAMILIES: Final[Sequence[tuple[int, Callable[[Draw], None], Sequence[str]]]] = 
         ("SEGMENT_SUM", *(f"UNSORTED_SEGMENT_{one}" for one in ("SUM", "PROD", "MAX", "MIN"))),
     ),
     (32, softmax, ("SOFTMAX", "LOG_SOFTMAX")),
-    (18, l2_normalization, ("L2_NORMALIZATION",)),
+    (24, l2_normalization, ("L2_NORMALIZATION",)),
     (10, local_response, ("LOCAL_RESPONSE_NORMALIZATION",)),
     (12, movement.reshaped, ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "SHAPE", "RANK")),
     (12, movement.laid_out, ("TRANSPOSE", "REVERSE_V2", "TILE", "BROADCAST_TO")),

@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 
 from tosa_convert.frontends.lowering.scope import NotLowered
-from tosa_convert.frontends.tflite.integer_functions import exponentials, quotients, tanh_table
+from tosa_convert.frontends.tflite.integer_functions import (
+    exponentials,
+    logistic_table,
+    quotients,
+    tanh_table,
+)
 from tosa_convert.frontends.tflite.rescale import every, is_near_sum, multiplied
 from tosa_convert.frontends.tflite.rules.tables import inverse_root_of
 from tosa_convert.frontends.tflite.scales import (
@@ -97,16 +102,21 @@ def test_exponentials_and_quotients_are_close_to_the_exact_ones() -> None:
 
 
 @pytest.mark.parametrize("bits", range(7))
-def test_hyperbolic_tangents_of_any_number_of_bits_are_close(bits: int) -> None:
+def test_functions_of_gates_are_close(bits: int) -> None:
     x = np.arange(-(1 << 15), 1 << 15)
     exact = np.tanh(x * 2.0 ** (bits - 15)) * (1 << 15)
     assert np.abs(tanh_table(bits) - exact).max() < 16
+    shares = (1 << 15) / (1 + np.exp(-x * 2.0**-12))
+    assert np.abs(logistic_table() - shares).max() < 16
 
 
 def test_inverse_roots_have_31_bits() -> None:
     for value in (2, 3, 1000, (1 << 28) + 1, (1 << 29) - 1):
         multiplier, shift = inverse_root_of(value)
         assert multiplier * 2.0 ** -(31 + shift) == pytest.approx(value**-0.5, rel=2e-6)
+    for value in range(2, 300):  # Rounded, they are hardly too large.
+        multiplier, shift = inverse_root_of(value)
+        assert multiplier * 2.0**-shift * value**0.5 < (1 << 31) + 160
     assert [inverse_root_of(value) for value in (0, 1)] == [((1 << 31) - 1, 0)] * 2
 
 

@@ -138,9 +138,9 @@ def _squared_difference(n: Node) -> Array:
 
 def _extremum(name: str) -> Rule:
     def rule(n: Node) -> Array:
-        s, arrays = n.scope, n.pair()
-        wide = (rescaled(s, one, ONE, INT32) for one in arrays)
-        return rescaled(s, s.elementwise(name, *wide), ONE, arrays[0].dtype)
+        s, (x, y) = n.scope, n.pair()
+        wide = (rescaled(s, one, ONE, INT32) for one in (x, y))
+        return rescaled(s, s.elementwise(name, *wide), ONE, x.dtype)
 
     return rule
 

@@ -106,7 +106,7 @@ def _position(word: str) -> Rule:
     def rule(n: Node) -> Array:
         s, a = n.scope, n.array(0)
         axis = place(n.ints(1)[0], a.rank)
-        if word == "min" and a.dtype == np.int8 and a.data is None:
+        if word == "min" and a.dtype == np.int8:
             a, found = s.elementwise("bitwise_not", a), "max"
         else:
             found = word

@@ -261,8 +261,8 @@ def _leaky_relu(n: Node) -> Array:
         return s.select(s.greater(0, number), *products)
 
     def chosen(x: Integers) -> Integers:
-        falling = multiplied(sign * x, *rescale_of(abs(below)))
-        return np.where(x < 0, falling, multiplied(x, *rescale_of(above)))
+        falling = multiplied(sign * np.minimum(x, 0), *rescale_of(abs(below)))
+        return falling + multiplied(np.maximum(x, 0), *rescale_of(above))
 
     return integer_table(n, chosen)
 
