@@ -21,12 +21,13 @@ from golden.correct_networks import (
     wrong_verdicts,
 )
 from golden.operator_programs import OPERATORS_WITH_FAULTS, program
+from golden.ordinary_algorithms import algorithms
 
 from tosa_convert.builder import Builder as TosaBuilder
 from tosa_convert.builder import DTypeName
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.erring_runs import late_bias_error
-from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.checking.check import check, edge_sets, seeded_inputs
 from tosa_convert.golden.edges.edge_inputs import edge_inputs, seeds_of_sets
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
@@ -299,3 +300,31 @@ def test_a_bias_of_zero_adds_no_error() -> None:
     operands = [bias if index == 2 else np.zeros(1) for index in range(len(operator.inputs))]
     error = late_bias_error(operator, operands, np.full((1, 1, 1, 3), 3.1), dtype("FP16"))
     assert (np.asarray(error) > 0).ravel().tolist() == [False, False, True]
+
+
+#: Algorithms of FP32 that err more than TOSA's sums do -> by about how many times.
+TOO_COARSE = {"Winograd's of 4 x 4": 12, "Strassen, windows": 7}
+
+
+def margins(name: str, *, edges: int) -> list[float]:
+    """Return the shares of the bounds that an algorithm needs, on numbers of ordinary sizes."""
+    make, answer = {title: (make, answer) for title, make, answer in algorithms()}[name]
+    graph = make()
+    sets = dict(seeded_inputs(graph, {}, 0, 1, ()))
+    ranges = [("*", -4.0, 4.0)]
+    sets |= edge_sets(graph, {}, 0, edges, ranges, further=True)
+    found = [check(graph, answer(own), own, engine="numpy") for own in sets.values()]
+    return [row.margin or 0.0 for result in found for row in result.tensors]
+
+
+@pytest.mark.parametrize("name", ["flash attention", "Welford's variance"])
+def test_what_is_computed_in_one_pass_is_accepted(name: str) -> None:
+    assert max(margins(name, edges=0)) < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [title for title, *_ in algorithms()])
+def test_ordinary_algorithms_are_accepted_but_for_coarse_ones(name: str) -> None:
+    """Infinities and large numbers are left out: products of parts make NaN of them."""
+    most = max(margins(name, edges=1))
+    assert most > 1 if name in TOO_COARSE else most < 0.9
