@@ -21,6 +21,7 @@ FILES = (
     PACKAGE / "golden" / "backends" / "worker.py",
 )
 FRAMEWORKS = sorted({name for row in FRONTENDS.values() for name in row.packages})
+pytestmark = pytest.mark.slow  # it starts a process for each package
 #: Prints each chain of attributes that a package does not have after its import alone.
 LOOK = """
 import importlib, json, sys

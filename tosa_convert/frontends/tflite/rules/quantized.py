@@ -156,7 +156,7 @@ def _compared(name: str) -> Rule:
             if n.scale(0) != n.scale(1):
                 raise NotLowered("TFLite compares int16 of two scales as if they had one")
             return elementwise.COMPARISONS[name](s, *arrays)
-        if not 0 < max(n.scale(0), n.scale(1)) < 1:
+        if max(n.scale(0), n.scale(1)) >= 1:
             raise NotLowered("TFLite compares numbers of scales below 1")
         parts = [
             shifted(s, one, n.zero(index), _LEFT_OF_COMPARISON, n.scale(index))
