@@ -39,7 +39,7 @@ import tosa_convert as tc  # noqa: E402
 from tosa_convert.errors import TosaConvertError  # noqa: E402
 from tosa_convert.golden.arrays.by_name import Array  # noqa: E402
 from tosa_convert.golden.backends import worker  # noqa: E402
-from tosa_convert.golden.checking.sources import Source, recorded, steps_of_model, with_results  # noqa: E402
+from tosa_convert.golden.backends.sources import Source, recorded, steps_of_model, with_results  # noqa: E402
 from tosa_convert.golden.running.run import run  # noqa: E402
 from tosa_convert.graph import Block, Graph, Operator, Region  # noqa: E402
 from tosa_convert.graph.constant import constant_of  # noqa: E402

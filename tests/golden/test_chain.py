@@ -19,7 +19,7 @@ from tosa_convert.cli.main import run, tosa_flatbuffer
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import save_npz
-from tosa_convert.golden.checking.sources import (
+from tosa_convert.golden.backends.sources import (
     Recorded,
     Source,
     in_layout,

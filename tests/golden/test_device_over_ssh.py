@@ -113,7 +113,9 @@ def test_a_program_runs_on_the_device_and_what_it_prints_is_kept(board: Path, ag
 def test_a_run_is_repeated_if_the_connection_is_cut(board: Path, against: str) -> None:
     (board / "cut").touch()
     assert check(unary("ABS"), against, X).ok
-    assert (board / "times").read_text().split() == ["begin", "end"] * 2
+    # The first run may outlive its connection.
+    times = (board / "times").read_text().split()
+    assert (times.count("begin"), times[-1]) == (2, "end")
 
 
 def test_runs_wait_for_one_another(board: Path, against: str) -> None:

@@ -9,8 +9,8 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import slots
 from tosa_convert.golden.backends.isolated import with_slot_types
 from tosa_convert.golden.backends.runners import Record
+from tosa_convert.golden.backends.sources import Recorded, same_tensors, tensors_of
 from tosa_convert.golden.checking.check import Reference
-from tosa_convert.golden.checking.sources import Recorded, same_tensors, tensors_of
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_graph import signature
 from tosa_convert.golden.running.run_options import Progress

@@ -28,8 +28,7 @@ from tosa_convert.golden.arrays.by_name import (
 from tosa_convert.golden.arrays.npz import match
 from tosa_convert.golden.backends.process import KeptWorkers, Machine, run_worker
 from tosa_convert.golden.backends.runners import Backend, Record, as_backend, backend_on
-from tosa_convert.golden.checking.check import Reference, backend_outputs
-from tosa_convert.golden.checking.sources import (
+from tosa_convert.golden.backends.sources import (
     Recorded,
     Source,
     errors,
@@ -43,6 +42,7 @@ from tosa_convert.golden.checking.sources import (
     tensors_of,
     with_results,
 )
+from tosa_convert.golden.checking.check import Reference, backend_outputs
 from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
