@@ -5,9 +5,10 @@
 #   BOARD         the host, as ssh knows it
 #   RUNNER        the device's command; it gets the paths of the program, the inputs and the outputs
 #   SSH_OPTIONS   further options of ssh and scp, such as "-F board.config"
+#   PAUSES        the seconds after each attempt, 1 5 0 by default
 #
-# One program runs at a time, and others wait. If the connection is cut, the run is repeated twice. What the
-# device prints is also added to board.log, beside this script.
+# One program runs at a time, and others wait. If the connection is cut, the run is repeated. What the device
+# prints is also added to board.log, beside this script.
 # shellcheck disable=SC2029,SC2086
 set -u
 options="-o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 ${SSH_OPTIONS:-}"
@@ -25,7 +26,7 @@ attempt() { # 255 is ssh's own exit code: there is no connection
     return $code
 }
 
-for pause in 1 5 0; do
+for pause in ${PAUSES:-1 5 0}; do
     attempt "$@"
     code=$?
     [ $code -eq 255 ] || exit $code
