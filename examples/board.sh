@@ -21,7 +21,7 @@ attempt() { # 255 is ssh's own exit code: there is no connection
         flock /tmp/board.lock $RUNNER model.tosa inputs.npz outputs.npz" >"$3.log" 2>&1
     code=$?
     tee -a "${0%/*}/board.log" <"$3.log" >&2
-    if [ $code -eq 0 ]; then scp -q $options "$BOARD:$folder/outputs.npz" "$3" || code=255; fi
+    if [ $code -eq 0 ]; then scp -q $options "$BOARD:$folder/outputs.npz" "$3" || code=$?; fi
     ssh -n $options "$BOARD" rm -r "$folder"
     return $code
 }

@@ -44,7 +44,8 @@ with (folder / "times").open("a", buffering=1) as file:
     print("npu: 41 degrees")
     time.sleep(0.3 if (folder / "busy").exists() else 0)
     inputs = np.load(sys.argv[2])
-    np.savez(sys.argv[3], y=np.abs(inputs["x"]) + (folder / "wrong").exists())
+    if not (folder / "silent").exists():
+        np.savez(sys.argv[3], y=np.abs(inputs["x"]) + (folder / "wrong").exists())
     print("end", file=file)
 """
 
@@ -54,7 +55,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return the folder of a device, which is an sshd on this machine, with the script."""
     server = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if server is None:
-        pytest.skip("there is no sshd; apt-get install openssh-server")
+        pytest.skip("sshd is not installed: apt-get install openssh-server")
     folder = tmp_path_factory.mktemp("board")
     for name in ("host", "user"):
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
@@ -98,7 +99,7 @@ def against(board: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("SSH_OPTIONS", f"-F {board}/ssh.config")
     monkeypatch.setenv("RUNNER", f"{sys.executable} {board}/runner.py")
     monkeypatch.setenv("PAUSES", "0 0 0")
-    for name in ("cut", "wrong", "busy", "times", "board.log"):
+    for name in ("cut", "wrong", "busy", "silent", "times", "board.log"):
         (board / name).unlink(missing_ok=True)
     return f"{board}/board.sh {{model}} {{inputs}} {{outputs}}"
 
@@ -144,3 +145,11 @@ def test_a_device_that_cannot_be_reached_is_no_verdict(
     assert "0 of 1 cases pass (0 wrong, 0 refused, 0 crashed, 0 not run, 1 errors)" in answered()
     monkeypatch.setenv("BOARD", "npu")
     assert "1 of 1 cases pass" in answered()
+
+
+def test_a_run_without_outputs_is_the_failure_of_the_device(board: Path, against: str) -> None:
+    (board / "silent").touch()
+    with pytest.raises(TosaConvertError, match=r"outputs\.npz") as caught:
+        check(unary("ABS"), against, X)
+    assert caught.value.code == "backend-failed"
+    assert (board / "times").read_text().split() == ["begin", "end"]

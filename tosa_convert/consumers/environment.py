@@ -57,8 +57,8 @@ def misfits(packages: Iterable[str]) -> Iterator[Misfit]:
     try:
         from packaging.requirements import Requirement
     except ImportError:
-        hint = "pip install packaging"
-        raise fail("missing-backend", "packaging", "it compares releases", hint) from None
+        message = "it is not installed, and doctor compares requirements with it"
+        raise fail("missing-backend", "packaging", message, "pip install packaging") from None
     for package in packages:
         try:
             found = metadata.distribution(package)

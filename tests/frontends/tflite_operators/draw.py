@@ -137,7 +137,7 @@ class Draw:
     def apply(
         self, values: Sequence[Value | None], *results: Result | Value | str, **options: Any
     ) -> None:
-        """Add the operator, and return its results; a value stands for a result like it."""
+        """Add the operator, and return its results; each is given by a value of its type and shape."""
         rows = [
             self.result(one)
             if isinstance(one, str)

@@ -255,8 +255,9 @@ class _Work:
     ) -> tuple[Source, Backend]:
         """Run a backend on the program before it, or read the results that it recorded."""
         if program is None:
-            message = "there is no program before it, which it would run"
-            raise fail("option-conflict", f"{one.name}={one.source}", message)
+            message = "there is no program before it for it to run"
+            hint = "name a program before it, such as tosa=m.tosa"
+            raise fail("option-conflict", f"{one.name}={one.source}", message, hint)
         if isinstance(one.source, str):
             backend: Backend = backend_on(self.machine, one.source, program, self.given)
         else:
@@ -424,7 +425,7 @@ class _Table:
         return found
 
     def part(self, source: Source, names: set[str]) -> None:
-        """Give tensors of a source, which are no others, rows of their own."""
+        """Give tensors of a source that match no other tensor rows of their own."""
         for k, row in reversed(list(enumerate(self._rows))):
             if source.name in row and row[source.name].name in names:
                 self._rows.insert(k + 1, {source.name: row.pop(source.name)})

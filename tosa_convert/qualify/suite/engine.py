@@ -111,7 +111,7 @@ def run_plan(
     def kept(earlier: dict[str, Answer]) -> list[Answer]:
         """Choose the answers that count: that of a case only if nothing that decided it has changed.
 
-        An error is no answer: the case runs again.
+        A case that ended in an error runs again.
         """
         wanted = set(plan.names)
         again = wanted <= earlier.keys() and not resume
