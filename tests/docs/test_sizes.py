@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 107000,
+    "tests": 107110,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6270,
@@ -25,7 +25,7 @@ LINES: dict[str, int] = {
     "tosa_convert/graph": 4600,
     "tosa_convert/io": 2290,
     "tosa_convert/process": 1030,
-    "tosa_convert/qualify": 11870,
+    "tosa_convert/qualify": 11970,
     "tosa_convert/reference": 3760,
     "tosa_convert/rewrites": 4440,
     "tosa_convert/rules": 5820,

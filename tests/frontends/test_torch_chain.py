@@ -92,3 +92,76 @@ def test_scales_of_a_qdq_model_explain_its_noise(tmp_path: Path, factor: float) 
     if found.first is not None:
         # The product of the program, which the models call y.
         assert found.first.tensor == "matmul"
+
+
+DECODER = """
+import torch
+
+class Decoder(torch.nn.Module):
+    def __init__(self, bits=0, wrong=1.0):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = torch.nn.Embedding(16, 8)
+        self.out = torch.nn.Linear(8, 16, bias=False)
+        self.register_buffer("cache", torch.zeros(6, 8))
+        self.bits, self.wrong = bits, wrong
+
+    def forward(self, token, position):
+        state = self.embed(token) * self.wrong
+        if self.bits:
+            state = torch.round(state * self.bits) / self.bits
+        self.cache.index_copy_(0, position, state)
+        weights = torch.softmax(self.cache @ state[0], dim=0)
+        return self.out((weights @ self.cache)[None])
+
+
+def right():
+    return Decoder().eval(), (torch.tensor([1]), torch.tensor([0]))
+
+
+def wrong():
+    return Decoder(wrong=1.1).eval(), (torch.tensor([1]), torch.tensor([0]))
+
+
+def cached_in_few_bits():
+    return Decoder(bits=4).eval(), (torch.tensor([1]), torch.tensor([0]))
+"""
+
+
+def test_a_decoder_with_a_cache_keeps_its_state_over_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    Path("decoder.py").write_text(DECODER)
+    graph = tc.frontends.from_file("decoder.py:right", narrow="i64")
+    tokens = np.array([1, 9, 4, 4, 2], np.int32)
+    names = graph.main.inputs
+    calls = [
+        dict(zip(names, (tokens[k : k + 1], np.array([k], np.int32)), strict=True))
+        for k in range(len(tokens))
+    ]
+    sources = {"float": "decoder.py:right", "tosa": graph, "device": "numpy"}
+    found = golden.chain(sources, calls, calls=True, perplexity=names[0], engine="numpy")
+    assert found.ok, found
+    outputs = [row for row in found.rows if row.name.startswith(graph.main.outputs[0])]
+    assert [row.cells["tosa"] is not None for row in outputs] == [True] * 5
+    scope: dict[str, object] = {}
+    exec(DECODER, scope)
+    module, _ = scope["right"]()  # type: ignore[operator]
+    with torch.no_grad():
+        logits = [module(torch.tensor([t]), torch.tensor([k])) for k, t in enumerate(tokens)]
+    surprise = torch.nn.functional.cross_entropy(
+        torch.cat(logits[:-1]), torch.tensor(tokens[1:]).long()
+    )
+    assert found.perplexity["float"] == pytest.approx(float(surprise.exp()), rel=1e-5)
+    assert found.perplexity["device"] == pytest.approx(found.perplexity["float"], rel=1e-4)
+    # An error of the state grows over the calls.
+    few = {"float": "decoder.py:right", "few": "decoder.py:cached_in_few_bits"}
+    grown = golden.chain(few, calls, calls=True, perplexity=names[0])
+    assert grown.perplexity["few"] != pytest.approx(grown.perplexity["float"], rel=1e-4)
+    assert grown.first is not None
+    assert grown.first.run == "call 0"
+    found = golden.chain({"float": "decoder.py:wrong", "tosa": graph}, calls, calls=True)
+    assert found.first is not None
+    assert (found.first.run, found.first.after) == ("call 0", "tosa")

@@ -88,7 +88,13 @@ def steps(
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         os.chdir(folder)
         try:
-            found = worker._torch_steps(torch, module, arguments, {})
+            watched = module
+            if not isinstance(module, torch.fx.GraphModule):
+                watched = torch.export.export(module, arguments).module()
+            rows: list[Any] = []
+            found: list[Array] = []
+            worker._watched(torch, watched, rows, found)(*arguments)
+            worker._describe(rows)
             made = steps_of_model(Path(folder), [partial(np.asarray, array) for array in found])
         finally:
             os.chdir(own)

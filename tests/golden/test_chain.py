@@ -182,6 +182,34 @@ def test_calls_in_a_row_show_at_which_an_error_grows(builder: MakeBuilder) -> No
     assert (found.first.run, found.first.operators) == ("call 0", ('operator #2 MUL loc("step")',))
 
 
+@pytest.mark.parametrize("in_a_row", [True, False])
+def test_perplexity_is_that_of_the_next_tokens(builder: MakeBuilder, in_a_row: bool) -> None:
+    table = np.random.default_rng(1).normal(size=(1, 7, 7)).astype(np.float32)
+    b = builder()
+    b.input("tokens", "INT32", (1, 3))
+    b.const("table", "FP32", table)
+    b.op("GATHER", ["table", "tokens"], "logits", "FP32", (1, 3, 7))
+    graph = b.graph("logits")
+    calls = [{"tokens": np.array([row], np.int32)} for row in ([1, 5, 2], [6, 0, 3])]
+    even = np.zeros((1, 3, 7), np.float32)
+    sources = {"tosa": graph, "device": {"logits": even}}
+    found = golden.chain(sources, calls, calls=in_a_row, perplexity="tokens", engine="numpy")
+    # What a row of the table says of the token that comes next; between texts nothing is predicted.
+    pairs = [(1, 5), (5, 2), *([(2, 6)] if in_a_row else []), (6, 0), (0, 3)]
+    logs = table[0] - np.log(np.exp(table[0]).sum(axis=1, keepdims=True))
+    expected = float(np.exp(-np.mean([logs[pair] for pair in pairs])))
+    assert found.perplexity == pytest.approx({"tosa": expected, "device": 7}, rel=1e-6)
+    assert f"perplexity: tosa {expected:.5g}, device 7" in str(found)
+    assert found.to_dict()["perplexity"]["device"] == pytest.approx(7)
+
+
+def test_perplexity_needs_tokens_of_the_vocabulary(builder: MakeBuilder) -> None:
+    sources = {"tosa": network(builder), "device": "numpy"}
+    for name, text in (("x", "no input 'x' of integers"), ("y", "no input 'y'")):
+        with pytest.raises(TosaConvertError, match=text):
+            golden.chain(sources, {"x": X}, perplexity=name, engine="numpy")
+
+
 def rows(*names: tuple[str, Any, tuple[int, ...]]) -> list[Recorded]:
     return [
         Recorded(name, partial(np.zeros, shape), shape, "float32", place)

@@ -362,6 +362,8 @@ _TABLE: Final = """
     Use each sample of a file: arrays by input with a further first dimension.
 --in-a-row flag needs:--calibration
     The samples are calls in a row: variables keep their states from one to the next.
+--perplexity text <INPUT> =
+    Print how well each source predicts the tokens of INPUT from those before them.
 --variables read <NPZ>
     Initial states of variables, by name.
 ## Processes and limits

@@ -265,13 +265,20 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
             import torch.ao.quantization.fx._decomposed
         program = torch.export.load(model)
         eager, example = program.module(), program.example_inputs
-    double = os.path.exists("in_double.py")
+    double, is_watched = map(os.path.exists, ("in_double.py", "watched"))
     compute = _python_file("in_double.py", "in_double").in_double(eager) if double else eager
     changed = itertools.count()
+    rows: list[Any] = []
+    steps: list[Any] = []
 
     def call(inputs: list[Any], types: list[str]) -> list[Any]:
+        nonlocal compute, eager
         tensors = [_to_torch(torch, *pair) for pair in zip(inputs, types, strict=True)]
         args, kwargs = _torch_arguments(torch, tensors, example)
+        if is_watched and compute is eager:
+            if not isinstance(eager, torch.fx.GraphModule):
+                eager = torch.export.export(eager, tuple(args), kwargs).module()
+            compute = _watched(torch, eager, rows, steps)
         leaves = torch.utils._pytree.tree_leaves((args, kwargs))
         versions = [(leaf, leaf._version) for leaf in leaves if isinstance(leaf, torch.Tensor)]
         with torch.no_grad():
@@ -287,17 +294,13 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
         return {name: _from_torch(torch, tensor.detach()) for name, tensor in rows}
 
     outputs = _calls(call, states, inputs, types)
-    if not os.path.exists("watched"):
-        return outputs, []
-    tensors = [_to_torch(torch, *pair) for pair in zip(inputs, types, strict=True)]
-    return outputs, _torch_steps(torch, eager, *_torch_arguments(torch, tensors, example))
+    if is_watched:
+        _describe(rows)
+    return outputs, steps
 
 
-def _torch_steps(torch: Any, module: Any, args: Any, kwargs: Any) -> Arrays:
-    """Return the results of the operators of a program, which says where each was written."""
-    if not isinstance(module, torch.fx.GraphModule):
-        module = torch.export.export(module, tuple(args), kwargs).module()
-    steps, rows = [], []
+def _watched(torch: Any, module: Any, rows: list[Any], steps: list[Any]) -> Callable[..., Any]:
+    """Return what runs a program, and keeps the results of its operators and where each was written."""
 
     class Watch(torch.fx.Interpreter):  # type: ignore[misc]
         def run_node(self, node: Any) -> Any:
@@ -312,10 +315,8 @@ def _torch_steps(torch: Any, module: Any, args: Any, kwargs: Any) -> Arrays:
                 steps.append(_from_torch(torch, value.detach().clone()))
             return value
 
-    with torch.no_grad():
-        Watch(module).run(*torch.utils._pytree.tree_leaves((args, kwargs)))
-    _describe(rows)
-    return steps
+    leaves = torch.utils._pytree.tree_leaves
+    return lambda *args, **kwargs: Watch(module).run(*leaves((args, kwargs)))
 
 
 def _calls(call: _Call, states: _States, inputs: list[Any], types: list[str]) -> Arrays:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,13 @@ from tosa_convert.golden.arrays.by_name import (
 )
 from tosa_convert.golden.arrays.npz import match
 from tosa_convert.golden.backends.process import KeptWorkers, Machine, run_worker
-from tosa_convert.golden.backends.runners import Backend, Record, as_backend, backend_on
+from tosa_convert.golden.backends.runners import (
+    WITH_STATES,
+    Backend,
+    Record,
+    as_backend,
+    backend_on,
+)
 from tosa_convert.golden.backends.sources import (
     Recorded,
     Source,
@@ -87,6 +94,7 @@ def chain(
     *,
     random: int | None = None,
     calls: bool = False,
+    perplexity: str = "",
     tolerances: Tolerances = NO_TOLERANCES,
     timeout: float = TIMEOUT,
     engine: Engine = "auto",
@@ -105,7 +113,9 @@ def chain(
             as `against`, which runs the program before it; arrays by tensor; or a source that has run.
         inputs: an array for each input of the programs, by name; several such, for several samples.
         random: a seed, 0 or more, for inputs that are not given.
-        calls: the samples are calls in a row: the variables of programs keep their states.
+        calls: the samples are calls in a row: variables of programs, and buffers of modules of torch,
+            keep their states.
+        perplexity: the input with the tokens of a text, of which the first output predicts the next.
         tolerances: for tensors by name, instead of the rules.
         timeout: seconds for one run.
         engine: what computes the programs; see `RunOptions`.
@@ -136,19 +146,23 @@ def chain(
     opened = [_opened(name, source, read) for name, source in sources.items()]
     graph = next((one.graph for one in opened if one.graph is not None), None)
     given = inputs if isinstance(inputs, Sequence) else [inputs or {}]
-    found = []
+    if calls:
+        opened = [_run_in_a_row(one, given, machine) for one in opened]
+    found: list[Chain] = []
+    text = _Text(perplexity, calls)
     for number, arrays in enumerate(given):
         own = dict(arrays)
         if graph is not None and set(arrays) != {*graph.main.inputs}:
             own = input_arrays(graph, arrays, random)
         run = f"{'call' if calls else 'sample'} {number}" if len(given) > 1 else ""
         with scratch_folder() as folder:
-            work = _Work(own, options, machine, tolerances, folder, run)
-            found.append(work.chain(opened))
+            work = _Work(own, options, machine, tolerances, folder, run, number)
+            found.append(work.chain(opened, text))
             if calls:
                 states = work.states
                 opened = [replace(one, states=states.get(one.name, {})) for one in opened]
-    return in_a_row(found) if calls else of_samples(found)
+    joined = in_a_row(found) if calls else of_samples(found)
+    return replace(joined, perplexity=text.perplexity())
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +170,7 @@ class _Opened:
     """A source before it runs.
 
     graph: of a program. software: what runs a framework's model. states: with which it begins.
+    calls: the results and the steps of a framework's model in each of several calls in a row.
     """
 
     name: str
@@ -163,6 +178,85 @@ class _Opened:
     graph: Graph | None = None
     software: str = ""
     states: Mapping[str, Array] = field(default_factory=dict)
+    calls: Sequence[tuple[list[Array], list[Recorded]]] = ()
+
+
+@dataclass(slots=True)
+class _Text:
+    """The tokens of a text, and what each source says of the next one.
+
+    name: the input with the tokens; "" if nobody asks. in_a_row: the calls have one text.
+    logits: by source, a row for each token.
+    """
+
+    name: str
+    in_a_row: bool
+    tokens: list[Array] = field(default_factory=list)
+    logits: dict[str, list[Array]] = field(default_factory=dict)
+
+    def add(self, inputs: Mapping[str, Array], table: _Table) -> None:
+        """Keep the tokens of a call, and the first result of each source for them."""
+        if not self.name:
+            return
+        if (array := inputs.get(self.name)) is None or np.asarray(array).dtype.kind not in "iu":
+            message = f"found no input {self.name!r} of integers among {', '.join(inputs)}"
+            raise fail("option-conflict", "perplexity", message, "name the input with the tokens")
+        self.tokens.append(np.asarray(array).reshape(-1))
+        key = table.program.main.outputs[0] if table.program is not None else "output 0"
+        for source in table.sources:
+            row = next((row for row in source.tensors if row.name == key and row.has_numbers), None)
+            if row is not None and row.shape[-1:] and math.prod(row.shape[:-1]) == array.size:
+                rows = row.numbers().reshape(array.size, row.shape[-1])
+                self.logits.setdefault(source.name, []).append(rows)
+
+    def perplexity(self) -> dict[str, float]:
+        """Return by source the exponential of the mean surprise at a token, in nats."""
+        found = {}
+        for name, rows in self.logits.items():
+            is_whole = len(rows) == len(self.tokens)
+            texts = list(zip(self.tokens, rows, strict=True)) if is_whole else []
+            if self.in_a_row and texts:
+                texts = [(np.concatenate(self.tokens), np.concatenate(rows))]
+            sure = [_log_probabilities(row[:-1], tokens[1:]) for tokens, row in texts]
+            if sum(map(len, sure)):
+                found[name] = float(np.exp(-np.concatenate(sure).mean()))
+        if self.name and not found:
+            message = f"the first output has no logits for each of two or more {self.name}"
+            raise fail("option-conflict", "perplexity", message, "name the input with the tokens")
+        return found
+
+
+def _log_probabilities(logits: Array, tokens: Array) -> Array:
+    """Return how probable each token is. logits: a row of the vocabulary for each token."""
+    if not 0 <= tokens.min(initial=0) <= tokens.max(initial=0) < logits.shape[1]:
+        message = f"found the token {tokens.max()}, expected less than {logits.shape[1]}"
+        raise fail("option-conflict", "perplexity", message, "give tokens of the vocabulary")
+    rows = logits - logits.max(axis=1, keepdims=True)
+    found: Array = rows[np.arange(len(rows)), tokens] - np.log(np.exp(rows).sum(axis=1))
+    return found
+
+
+def _run_in_a_row(one: _Opened, calls: Sequence[Mapping[str, Array]], machine: Machine) -> _Opened:
+    """Run a framework's model that keeps states; others take each call by itself."""
+    if one.software not in WITH_STATES:
+        return one
+    with scratch_folder() as folder:
+        write_scratch(folder / "watched", [b""])
+        write_scratch(
+            folder / "calls.json", [json.dumps({"calls": len(calls), "states": []}).encode()]
+        )
+        given = [array for inputs in calls for array in inputs.values()]
+        outputs, steps = run_worker(machine, one.software, str(one.source), given, folder)
+        results = [np.array(read()) for read in outputs]
+        # Only torch has the steps of each call.
+        arrays = [np.array(read()) for read in steps] if one.software == "torch" else []
+        made = steps_of_model(folder, [partial(np.asarray, array) for array in arrays])
+    parts = [len(rows) // len(calls) for rows in (results, made)]
+    found = [
+        (results[k * parts[0] : (k + 1) * parts[0]], made[k * parts[1] : (k + 1) * parts[1]])
+        for k in range(len(calls))
+    ]
+    return replace(one, calls=found)
 
 
 def _opened(name: str, source: Any, read: ReadOptions) -> _Opened:
@@ -187,6 +281,7 @@ class _Work:
     """One sample: the sources run, and the links are judged.
 
     given: the inputs as the last program takes them. states: of programs after the run.
+    number: of the sample.
     """
 
     inputs: dict[str, Array]
@@ -195,10 +290,11 @@ class _Work:
     tolerances: Tolerances
     folder: Path
     run: str
+    number: int = 0
     states: dict[str, Mapping[str, Array]] = field(default_factory=dict)
     given: Mapping[str, Array] = field(default_factory=dict)
 
-    def chain(self, opened: Sequence[_Opened]) -> Chain:
+    def chain(self, opened: Sequence[_Opened], text: _Text) -> Chain:
         """Run all sources, match their tensors, and judge the links."""
         names = [one.name for one in opened]
         programs = [one.graph and with_variables(one.graph, one.states) for one in opened]
@@ -223,6 +319,7 @@ class _Work:
                 states = {} if graph is None else opened[number - 1].states
                 shares[one.name], link = self._link(table, backend, states)
                 links.append(link)
+        text.add(self.inputs, table)
         shown = [replace(link, tensor=table.name_of(link.after, link.tensor)) for link in links]
         return Chain(tuple(names), tuple(table.rows(shares)), tuple(shown))
 
@@ -239,16 +336,20 @@ class _Work:
 
     def _of_model(self, one: _Opened, names: Graph | None, folder: Path) -> Source:
         """Run a framework's model. Its results have the names of the program that is made of it."""
-        write_scratch(folder / "watched", [b""])
-        given = [*self.inputs.values()]
-        outputs, steps = run_worker(self.machine, one.software, one.source, given, folder)
+        if one.calls:
+            results, made = one.calls[self.number]
+            outputs: list[Callable[..., Array]] = [partial(np.asarray, array) for array in results]
+        else:
+            write_scratch(folder / "watched", [b""])
+            given = [*self.inputs.values()]
+            outputs, steps = run_worker(self.machine, one.software, one.source, given, folder)
+            made = steps_of_model(folder, steps)
         keys = [slot.key for slot in output_slots(names)] if names is not None else []
         if len(keys) != len(outputs):
             keys = [f"output {number}" for number in range(len(outputs))]
-        made = steps_of_model(folder, steps)
         pairs = zip(keys, outputs, strict=True)
-        results = [_before_dequantised(recorded(*pair), made, names) for pair in pairs]
-        return Source(one.name, with_results(made, results))
+        found = [_before_dequantised(recorded(*pair), made, names) for pair in pairs]
+        return Source(one.name, with_results(made, found))
 
     def _of_backend(
         self, one: _Opened, program: Graph | None, folder: Path

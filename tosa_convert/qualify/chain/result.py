@@ -87,6 +87,7 @@ class Chain(Shown):
     rows: tuple[Row, ...]
     links: tuple[Link, ...]
     notes: tuple[str, ...] = ()
+    perplexity: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -107,7 +108,11 @@ class Chain(Shown):
             texts = [cell.text(n) if cell else "" for cell in cells for n in _NUMBERS]
             rows.append([printable(row.name), row.operator.removeprefix("operator "), *texts])
         lines = table(head, rows) if rows else ["FAIL nothing was compared"]
-        return "\n".join([*lines, "", *map(str, self.links), *(f"note: {n}" for n in self.notes)])
+        lines += ["", *map(str, self.links), *(f"note: {n}" for n in self.notes)]
+        if self.perplexity:
+            values = (f"{printable(name)} {value:.5g}" for name, value in self.perplexity.items())
+            lines.append(f"perplexity: {', '.join(values)}")
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON values."""
@@ -133,6 +138,7 @@ class Chain(Shown):
             "chain": rows,
             "links": links,
             "notes": list(self.notes),
+            "perplexity": json_value(dict(self.perplexity)),
         }
 
 

@@ -14,7 +14,7 @@ from tosa_convert.cli.option import add_options, option
 
 @click.command("chain", cls=Verb)
 @click.argument("sources", nargs=-1, required=True, metavar="NAME=SOURCE...")
-@add_options("--input --random --in-a-row --input-shape --func --narrow --custom")
+@add_options("--input --random --in-a-row --perplexity --input-shape --func --narrow --custom")
 @option("--calibration", excludes=("--random",))
 @add_options("--atol --rtol --official --engine --python --timeout --json")
 @option("--html", needs=(), more="It is drawn on the last program.")
@@ -63,6 +63,7 @@ def chain(sources: tuple[str, ...], **options: Any) -> int:
         inputs,
         random=options["random"],
         calls=options["in_a_row"],
+        perplexity=options["perplexity"],
         tolerances=tolerances_of(options),
         timeout=options["timeout"],
         engine=options["engine"],
