@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import logging
@@ -16,7 +17,7 @@ import tosa_convert as tc
 from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered, write_factory
-from tosa_convert.frontends.named import from_hf
+from tosa_convert.frontends.named import wanted as wanted_models
 from tosa_convert.frontends.named.wanted import Wanted, imports_of
 from tosa_convert.frontends.process.python_file import assumed, call_factory
 from tosa_convert.frontends.table import FRONTENDS, LIBRARIES, Recognised, on_route, recognize
@@ -250,19 +251,32 @@ def test_a_library_that_does_not_fit_torch_is_refused() -> None:
 def test_a_model_that_memory_does_not_hold_is_refused_before_it_is_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    monkeypatch.setattr(from_hf, "_memory", lambda: 2**20)
-    with torch.device("meta"):
-        small, large = torch.nn.Linear(8, 8), torch.nn.Linear(1 << 10, 1 << 10)
-    wanted = Wanted("hf", "large")
-    from_hf._refuse_too_large(small, wanted)
+    monkeypatch.setattr(wanted_models, "memory_of_machine", lambda: 2**20)
+    wanted, large = Wanted("hf", "large"), 1_049_600
+    wanted_models.refuse_too_large(72, wanted)
     assert assumed.pop() == "hf:large: it has 72 parameters, 0.0 GiB in FP32"
     for asked, whose in (
         (wanted, "this machine has"),
         (replace(wanted, memory=1), "--limit allows"),
     ):
         with pytest.raises(TosaConvertError, match=f"1,049,600 parameters.* {whose} 0.0") as caught:
-            from_hf._refuse_too_large(large, asked)
+            wanted_models.refuse_too_large(large, asked)
         assert caught.value.code == "frontend-failed"
-    from_hf._refuse_too_large(large, replace(wanted, memory=1 << 30))
+    wanted_models.refuse_too_large(large, replace(wanted, memory=1 << 30))
     assert assumed.pop().startswith("hf:large: it has 1,049,600 parameters")
+
+
+@pytest.mark.parametrize("name", ["timm:resnet18", "torchvision:regnet_y_400mf"])
+def test_a_model_of_a_library_says_how_large_it_is(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, _, called = name.partition(":")
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    module = importlib.import_module(f"tosa_convert.frontends.named.from_{library}")
+    assumed.clear()
+    made, _ = module.make_model(Wanted(library, called, random_weights=True))
+    count = sum(tensor.numel() for tensor in made.parameters())
+    assert f"{name}: it has {count:,} parameters, 0.0 GiB in FP32" in assumed
+    monkeypatch.setattr(wanted_models, "memory_of_machine", lambda: 2**20)
+    with pytest.raises(TosaConvertError, match="name a smaller model"):
+        module.make_model(Wanted(library, called, random_weights=True))

@@ -13,7 +13,9 @@ from tosa_convert.frontends.named.wanted import (
     Wanted,
     imports_of,
     in_inference,
+    parameters,
     random_numbers,
+    refuse_too_large,
 )
 
 # --------------------------------------------------------------------------------------------------
@@ -189,13 +191,13 @@ def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     with wanted.made():
         config = _configuration(transformers, wanted, name)
     kind = _class(transformers, wanted, config, task)
-    torch.manual_seed(SEED)
     with wanted.made():
         if wanted.random_weights:
             # A class of its own and an automatic one differ in the name of what makes a model.
             make = getattr(kind, "_from_config", None) or kind.from_config
-            with torch.device("meta"):
-                _refuse_too_large(make(config, dtype=torch.float32), wanted)
+            count = parameters(torch, lambda: make(config, dtype=torch.float32))
+            refuse_too_large(count, wanted)
+            torch.manual_seed(SEED)
             module = make(config, dtype=torch.float32)
         else:
             module = kind.from_pretrained(name, dtype=torch.float32)
@@ -207,30 +209,6 @@ def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     if caching and module.can_generate():
         wanted.assume("no cache of keys and values is returned")
     return module, (), example_inputs(torch, module, wanted)
-
-
-def _refuse_too_large(module: Any, wanted: Wanted) -> None:
-    """Say how large the model will be; refuse what the machine does not hold."""
-    count = sum(tensor.numel() for tensor in module.parameters())
-    size, memory = 4 * count / 2**30, (wanted.memory or _memory()) / 2**30
-    text = f"it has {count:,} parameters, {size:.1f} GiB in FP32"
-    if size > memory > 0:
-        hint = (
-            "name a folder with a config.json of fewer layers or smaller ones; to make it all the same, "
-            "--limit converter-memory=BYTES allows more"
-        )
-        whose = "--limit allows" if wanted.memory else "this machine has"
-        message = f"{text}, and {whose} {memory:.1f} GiB of memory"
-        raise fail("frontend-failed", wanted.shown, message, hint)
-    wanted.assume(text)
-
-
-def _memory() -> int:
-    """Return the bytes of memory of this machine, 0 if the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows.
-        return 0
 
 
 def _configuration(transformers: Any, wanted: Wanted, name: str) -> Any:

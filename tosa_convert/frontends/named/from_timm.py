@@ -10,7 +10,9 @@ from tosa_convert.frontends.named.wanted import (
     Wanted,
     imports_of,
     in_inference,
+    parameters,
     random_numbers,
+    refuse_too_large,
 )
 
 
@@ -22,10 +24,11 @@ def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...]]:
     timm: Any = library
     if not timm.is_model(wanted.name):
         raise wanted.unknown("model", timm.list_models())
-    torch.manual_seed(SEED)
     channels, *size = timm.get_pretrained_cfg(wanted.name).input_size
     shape = wanted.shape("x", (wanted.size("batch", 1), channels, *size))
     wanted.refuse_unused(["x"])
+    refuse_too_large(parameters(torch, lambda: timm.create_model(wanted.name)), wanted)
+    torch.manual_seed(SEED)
     create = functools.partial(
         timm.create_model,
         wanted.name,

@@ -11,6 +11,7 @@ from tosa_convert.frontends.named.wanted import (
     imports_of,
     in_inference,
     random_numbers,
+    refuse_too_large,
 )
 
 #: The size of an image if the weights of a model name none.
@@ -29,7 +30,9 @@ def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...]]:
     if wanted.name not in models.list_models():
         raise wanted.unknown("model", models.list_models())
     torch.manual_seed(SEED)
-    transforms = models.get_model_weights(wanted.name).DEFAULT.transforms()
+    trained = models.get_model_weights(wanted.name).DEFAULT
+    refuse_too_large(trained.meta["num_params"], wanted)
+    transforms = trained.transforms()
     options = {"weights": None if wanted.random_weights else "DEFAULT"}
     builder = inspect.signature(models.get_model_builder(wanted.name))
     if wanted.random_weights and "weights_backbone" in builder.parameters:

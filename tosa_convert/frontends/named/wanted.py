@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -138,6 +139,36 @@ def in_inference(torch: Any, module: Any, wanted: Wanted) -> Any:
                 if tensor.is_floating_point() and len(tensor.unique()) == 1:
                     tensor += NOISE * torch.rand(tensor.shape, generator=generator)
     return module
+
+
+def parameters(torch: Any, make: Callable[[], Any]) -> int:
+    """Return how many parameters a module of torch has that `make` makes, without their memory."""
+    with torch.device("meta"):
+        return sum(tensor.numel() for tensor in make().parameters())
+
+
+def refuse_too_large(count: int, wanted: Wanted) -> None:
+    """Say how large a model of so many parameters will be; refuse what the machine does not hold."""
+    size, memory = 4 * count / 2**30, (wanted.memory or memory_of_machine()) / 2**30
+    text = f"it has {count:,} parameters, {size:.1f} GiB in FP32"
+    if size > memory > 0:
+        smaller = "name a folder with a config.json of fewer layers or smaller ones"
+        hint = (
+            f"{smaller if wanted.library == 'hf' else 'name a smaller model'}; to make it all the "
+        )
+        hint += "same, --limit converter-memory=BYTES allows more"
+        whose = "--limit allows" if wanted.memory else "this machine has"
+        message = f"{text}, and {whose} {memory:.1f} GiB of memory"
+        raise fail("frontend-failed", wanted.shown, message, hint)
+    wanted.assume(text)
+
+
+def memory_of_machine() -> int:
+    """Return the bytes of memory of this machine, 0 if the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows.
+        return 0
 
 
 def random_numbers(torch: Any, shape: Sequence[int]) -> Any:
