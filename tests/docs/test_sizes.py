@@ -13,10 +13,10 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 107380,
+    "tests": 107410,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2720,
-    "tosa_convert/cli": 6270,
+    "tosa_convert/cli": 6300,
     "tosa_convert/consumers": 1240,
     "tosa_convert/eras": 2360,
     "tosa_convert/formats": 22400,

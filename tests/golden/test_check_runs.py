@@ -264,3 +264,31 @@ def test_a_backend_process_returns_its_results_and_leaves_no_folder(
     gc.collect()
     assert list((tmp_path / "scratch").iterdir()) == []
     assert [path.name for path in (tmp_path / "users").iterdir()] == ["weights"]
+
+
+def test_later_calls_begin_with_the_states_of_the_call_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    b = builder.Builder("counter")
+    x = b.input("x", "fp32", (4,))
+    total = b.variable("total", "fp32", (4,), initial=0)
+    after = b.add(b.read(total), x)
+    b.write(total, after)
+    b.output(after, name="y")
+    tc.save(b.graph(), tmp_path / "m.tosa")
+    body = "import numpy as np\nfrom tosa_convert import golden\n\n\ndef run(model, inputs):\n"
+    body += "    return golden.run(model, inputs, engine='numpy'{}).outputs\n"
+    words = [str(tmp_path / "m.tosa"), "--against", str(tmp_path / "device.py"), "--no-edges"]
+    (tmp_path / "device.py").write_text(body.format(""))
+    assert main.run(main.verb("check"), words) == 0
+    assert "3 of 3 runs agree" in capsys.readouterr().out
+    # A device that begins each call with zeros is right in the first one.
+    zeros = ", variables={'total': np.zeros(4, np.float32)}"
+    (tmp_path / "device.py").write_text(body.format(zeros))
+    assert main.run(main.verb("check"), [*words, "--json"]) == 1
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [(row["run"], row["ok"]) for row in runs] == [
+        ("seed-0", True),
+        ("call-2", False),
+        ("call-3", False),
+    ]

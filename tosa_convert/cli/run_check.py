@@ -51,7 +51,9 @@ from tosa_convert.golden.edges.edge_inputs import (
     find_edge_inputs,
     seeds_of_sets,
 )
-from tosa_convert.golden.running.programs import input_slots, with_variables
+from tosa_convert.golden.running.programs import Program, input_slots, with_variables
+from tosa_convert.golden.running.programs import variables_of as declared
+from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
@@ -127,6 +129,10 @@ _OF_BISECT: Final = (
 _Item = TypeVar("_Item")
 #: A name for each set of inputs, and its arrays.
 NamedInputs = Iterator[tuple[str, dict[str, Array]]]
+#: ... with how edge inputs were found, and with the states of variables with which a later call begins.
+_Set = tuple[str, Mapping[str, Array], EdgeInputs | None, Mapping[str, Array]]
+#: Calls of a program with variables: a backend may start from the wrong state, or not write one.
+_CALLS: Final = 3
 
 
 def run_check(model: str, options: Mapping[str, Any]) -> int:
@@ -140,11 +146,9 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     graph, states = (widened(graph), {}) if options["widen"] else (graph, states)
     progress = RunProgress("reference")
     plan = _plan(graph, states, options, progress)
-    backends = {
-        text if len(options["against"]) > 1 else "": _opener(graph, states, options, text)
-        for text in options["against"]
-    }
-    has_sets = options["seeds"] or options["calibration"] or any(with_edges.values())
+    backends = {text if len(options["against"]) > 1 else "": text for text in options["against"]}
+    with_calls = {text for text in options["against"] if _has_calls(program_graph, options, text)}
+    has_sets = options["seeds"] or options["calibration"] or with_calls or any(with_edges.values())
     is_single = not has_sets and len(backends) == 1
     results: dict[str, Comparison] = {}
     more: dict[str, dict[str, Any]] = {}
@@ -152,16 +156,21 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     codes, shown = set[int](), set[str]()
     taken = Counter[tuple[str, str]]()
     every = _with_edges(program_graph, sets, options, has_both=any(with_edges.values()))
-    for name, arrays, edges in _ahead(every) if any(with_edges.values()) else every:
+    if with_calls:
+        every = chain(every, _later_calls(graph, options, plan))
+    for name, arrays, edges, later in _ahead(every) if any(with_edges.values()) else every:
         given = widened_inputs(narrow, arrays) if options["widen"] else arrays
-        for number, (text, opener) in enumerate(backends.items()):
-            against = text or options["against"][0]
+        own = with_variables(graph, later)
+        for number, (text, against) in enumerate(backends.items()):
             if edges is not None and not (options["edges"] or with_edges[against]):
                 continue
+            if later and against not in with_calls:
+                continue
+            opener = _opener(own, {**states, **later}, options, against)
             label = " ".join(filter(None, (name if has_sets else "", text and f"against {text}")))
             folder = f"backend-{number}/{name}" if text else name
             with progress:
-                found = check_inputs(graph, given, folder, opener, plan)
+                found = check_inputs(own, given, folder, opener, plan)
             notes = [DEFAULT_INPUTS] * (by_default and bool(arrays)) + [WIDENED] * options["widen"]
             results[label] = replace(found, notes=(*found.notes, *notes))
             if not found.ok and wrong is None:
@@ -172,7 +181,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
                     more[label] = {"edges": edges_as_dict(edges)}
             wide = None
             if found.ok and found.low_precision and not (options["widen"] or options["reference"]):
-                wide = _run_widened(graph, arrays, options, against, plan)
+                wide = _run_widened(own, arrays, options, against, plan)
             if wide is not None:
                 more.setdefault(label, {})["widened"] = wide.to_dict()
                 codes.add(wide.exit_code)
@@ -312,16 +321,38 @@ def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:
 
 def _with_edges(
     graph: Graph, sets: NamedInputs, options: Mapping[str, Any], *, has_both: bool
-) -> Iterator[tuple[str, Mapping[str, Array], EdgeInputs | None]]:
+) -> Iterator[_Set]:
     """Iterate over random inputs, with the edge inputs of each seed after them or instead."""
     for seed, (name, arrays) in enumerate(sets, options["random"] or 0):
         if not options["edges"]:
-            yield name, arrays, None
+            yield name, arrays, None, {}
         if options["edges"] or has_both:
             for own in (seed,) if options["edges"] else seeds_of_sets(graph, seed):
                 found = edge_inputs_of(graph, options, own, is_wanted=options["edges"])
                 if found is not None:
-                    yield f"edges-{own}", found.arrays, found
+                    yield f"edges-{own}", found.arrays, found, {}
+
+
+def _has_calls(graph: Graph, options: Mapping[str, Any], against: str) -> bool:
+    """Return whether a backend also runs the calls after the first one, on states that these left."""
+    is_random = options["random"] is not None or bool(options["seeds"])
+    is_other = options["widen"] or options["reference"] is not None or options["edges"]
+    return is_random and not is_other and takes_edge_inputs(against) and bool(declared(graph))
+
+
+def _later_calls(graph: Graph, options: Mapping[str, Any], plan: CheckPlan) -> Iterator[_Set]:
+    """Iterate over random inputs of calls, each with the states that the one before left."""
+    given, ranges = given_arrays(graph, options), parse_ranges(options["ranges"])
+    calls = seeded_inputs(graph, given, options["random"] or 0, _CALLS, ranges)
+    states: dict[str, Array] = {}
+    for number, (_, arrays) in enumerate(calls, 1):
+        if number > 1:
+            yield f"call-{number}", arrays, None, states
+        if number < _CALLS:
+            result = run_program(Program(with_variables(graph, states)), arrays, plan.options)
+            states = dict(result.variables)
+            if not states:
+                return
 
 
 def named_inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]:
