@@ -45,8 +45,7 @@ from tosa_convert.graph import Block, Graph, Operator, Region  # noqa: E402
 from tosa_convert.graph.constant import constant_of  # noqa: E402
 from tosa_convert.graph.opset import CONST, CONST_SHAPE  # noqa: E402
 from tosa_convert.graph.opset import operator as row_of  # noqa: E402
-from tosa_convert.qualify.chain.chain import chain  # noqa: E402
-from tosa_convert.qualify.chain.result import Chain  # noqa: E402
+from tosa_convert.qualify.chain.chain import Chain, chain  # noqa: E402
 from tosa_convert.rewrites.public import apply  # noqa: E402
 
 #: Networks of the zoo that run in a second, by file.

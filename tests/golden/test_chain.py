@@ -31,8 +31,7 @@ from tosa_convert.golden.backends.sources import (
 )
 from tosa_convert.graph import Graph, Operator, dtype, operator
 from tosa_convert.graph.constant import constant_of
-from tosa_convert.qualify.chain.chain import TIMES
-from tosa_convert.qualify.chain.result import Chain
+from tosa_convert.qualify.chain.chain import TIMES, Chain
 from tosa_convert.views.pictures.diagram import build_diagram
 from tosa_convert.views.pictures.errors_overlay import overlay
 

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from tosa_convert.golden.running.run_options import RunOptions
     from tosa_convert.qualify.bisection.bisect import bisect
     from tosa_convert.qualify.bisection.result import Bisection, Case, Divergence, save_case
-    from tosa_convert.qualify.chain.chain import chain
-    from tosa_convert.qualify.chain.result import Chain
+    from tosa_convert.qualify.chain.chain import Chain, chain
     from tosa_convert.qualify.detection.power import (
         ChangePower,
         Power,
@@ -106,8 +105,7 @@ _PUBLIC = {
     "tosa_convert.golden.running.run_options": "RunOptions",
     "tosa_convert.qualify.bisection.bisect": "bisect",
     "tosa_convert.qualify.bisection.result": "Bisection Case Divergence save_case",
-    "tosa_convert.qualify.chain.chain": "chain",
-    "tosa_convert.qualify.chain.result": "Chain",
+    "tosa_convert.qualify.chain.chain": "Chain chain",
     "tosa_convert.qualify.detection.power": "ChangePower Power TensorPower Threshold power",
     "tosa_convert.qualify.random_graphs.generate": "generate",
     "tosa_convert.qualify.reduction.reduce": "Failure Reduction reduce",
