@@ -28,7 +28,7 @@ from tosa_convert.graph import BlockScale, Graph, dtype, operator
 from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.qualify.bisection.bisect import bisect
-from tosa_convert.qualify.bisection.result import save_case
+from tosa_convert.qualify.bisection.search import save_case
 from tosa_convert.qualify.reduction.reduce import reduce
 
 pytestmark = pytest.mark.usefixtures("refmodel")

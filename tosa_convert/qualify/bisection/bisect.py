@@ -21,10 +21,8 @@ from tosa_convert.golden.running.programs import AS_IT_IS, STATE_PREFIX, as_grap
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, Progress, RunOptions
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.qualify.bisection.result import Bisection
-from tosa_convert.qualify.bisection.search import RecordSearch
+from tosa_convert.qualify.bisection.search import Bisection, Operators, RecordSearch
 from tosa_convert.qualify.bisection.search_runner import RunnerSearch
-from tosa_convert.qualify.bisection.single_operators import Operators
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -38,13 +38,16 @@ from tosa_convert.golden.running.intermediates import (
 from tosa_convert.golden.running.programs import STATE_PREFIX, input_slots, writes_variables
 from tosa_convert.graph.derived import computed_tensors, extract, needed_operators
 from tosa_convert.graph.model import Graph
-from tosa_convert.qualify.bisection.result import Bisection, Case, Divergence, Kind
-from tosa_convert.qualify.bisection.search import Search
-from tosa_convert.qualify.bisection.single_operators import (
+from tosa_convert.qualify.bisection.search import (
     REFUSED,
+    Bisection,
+    Case,
+    Divergence,
     Group,
     Judged,
+    Kind,
     Operators,
+    Search,
     own_values,
     smallest_group,
 )

@@ -69,7 +69,7 @@ from tosa_convert.graph.shown import Shown, json_value, table
 from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.qualify.bisection.bisect import bisect
-from tosa_convert.qualify.bisection.result import Bisection
+from tosa_convert.qualify.bisection.search import Bisection
 
 #: The shares of the samples of a data set whose errors are stated.
 QUANTILES: Final = (0.5, 0.9, 1.0)

@@ -36,7 +36,7 @@ from tosa_convert.graph.model import Graph, counted, operator_path, quoted
 from tosa_convert.graph.shown import Shown, table
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.qualify.bisection.single_operators import Operators
+from tosa_convert.qualify.bisection.search import Operators
 from tosa_convert.qualify.detection.noise import (
     KINDS,
     STEPS,
