@@ -11,7 +11,7 @@ from typing import Any, Final
 from oracle.scoreboard import CONSUMERS, RESULTS
 
 from tosa_convert.golden.backends.runners import ADAPTERS
-from tosa_convert.qualify.campaign.findings import known_key
+from tosa_convert.qualify.campaign.run import known_key
 
 FINDINGS: Final = RESULTS.parent
 #: Packages of consumers that have no adapter.

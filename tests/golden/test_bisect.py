@@ -20,10 +20,8 @@ from tosa_convert.golden.backends.isolated import Command, OtherModel
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import Record, open_backend
 from tosa_convert.golden.checking.check import check
-from tosa_convert.golden.running.intermediates import iterate_tensors
-from tosa_convert.golden.running.programs import as_graph, input_slots
-from tosa_convert.golden.running.random_inputs import random_inputs
-from tosa_convert.golden.running.run import run
+from tosa_convert.golden.running.programs import as_graph, input_slots, random_inputs
+from tosa_convert.golden.running.run import iterate_tensors, run
 from tosa_convert.graph import BlockScale, Graph, dtype, operator
 from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.graph.dtypes import BlockShape

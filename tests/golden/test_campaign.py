@@ -39,14 +39,6 @@ from tosa_convert.qualify.campaign.edits import (
     with_free_constants,
     with_padding_outside,
 )
-from tosa_convert.qualify.campaign.findings import (
-    _seen_from,
-    known_causes,
-    known_key,
-    observe_again,
-    reduced_finding,
-    save_finding,
-)
 from tosa_convert.qualify.campaign.observe import (
     Consumer,
     Observation,
@@ -57,7 +49,16 @@ from tosa_convert.qualify.campaign.observe import (
     part_of_model,
     says_nothing,
 )
-from tosa_convert.qualify.campaign.run import Campaign, run_campaign
+from tosa_convert.qualify.campaign.run import (
+    Campaign,
+    _seen_from,
+    known_causes,
+    known_key,
+    observe_again,
+    reduced_finding,
+    run_campaign,
+    save_finding,
+)
 from tosa_convert.qualify.suite.journal import Answer
 
 #: Numbers of programs in which each detour is possible somewhere.

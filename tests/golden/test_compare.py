@@ -17,7 +17,7 @@ from tosa_convert.golden.accuracy.criteria import (
     Tolerances,
 )
 from tosa_convert.golden.accuracy.error_bounds import Rule
-from tosa_convert.golden.running.random_inputs import draw
+from tosa_convert.golden.running.programs import draw
 from tosa_convert.graph import dtype
 from tosa_convert.graph.dtypes import DTYPES, DType
 

@@ -15,8 +15,7 @@ from tosa_convert.golden.edges.back_propagation import _matmul, _summed, _weight
 from tosa_convert.golden.edges.coverage import EdgeCoverage
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.edges.operator_edges import Demand
-from tosa_convert.golden.edges.trace import operands_of
-from tosa_convert.golden.edges.values import codes_of, elements_of
+from tosa_convert.golden.edges.values import codes_of, elements_of, operands_of
 from tosa_convert.graph import Graph
 from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of
 

@@ -163,7 +163,7 @@ def test_one_result_of_an_operator_may_be_an_input_while_another_is_computed(
 
 @pytest.mark.usefixtures("refmodel")
 def test_the_results_of_an_operator_come_in_one_batch(builder: MakeBuilder) -> None:
-    from tosa_convert.golden.running.intermediates import batches, select
+    from tosa_convert.golden.running.run import batches, select
 
     graph = split(builder)
     x = {"x": np.ones((1, 2, 4), np.float32)}

@@ -13,8 +13,8 @@ from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.backends.runners import ADAPTERS
-from tosa_convert.qualify.campaign.findings import observe_again
 from tosa_convert.qualify.campaign.observe import says_nothing
+from tosa_convert.qualify.campaign.run import observe_again
 
 FINDINGS = Path(__file__).parents[2] / "findings"
 FOLDERS = sorted(path.parent for path in FINDINGS.glob("*/finding.json"))

@@ -23,7 +23,7 @@ from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.cli.messages import RunProgress, StageDisplay
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.running import intermediates, reference_model_process
+from tosa_convert.golden.running import reference_model_process
 from tosa_convert.graph import Graph
 
 pytestmark = pytest.mark.usefixtures("refmodel")
@@ -233,7 +233,9 @@ def test_a_run_is_ended_in_the_middle_of_an_operator(tmp_path: Path, name: str, 
 
 
 def test_numpy_gives_one_tensor_after_another_and_drops_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intermediates, "batches", None)  # those are for the reference model
+    monkeypatch.setattr(
+        "tosa_convert.golden.running.run.batches", None
+    )  # those are for the reference model
     references = []
     tensors = golden.iterate_tensors(chain(6), {"x": np.zeros(4, np.float32)}, options=NUMPY)
     for tensor in tensors:

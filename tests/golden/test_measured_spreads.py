@@ -10,8 +10,8 @@ import pytest
 
 from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
-from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.accuracy.spreads import exact_elements
+from tosa_convert.golden.accuracy.verdict import measure
 
 #: A program, and its inputs.
 Case = Callable[[Builder], tuple[Any, dict[str, Any]]]

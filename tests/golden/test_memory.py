@@ -16,8 +16,8 @@ from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.backends.isolated import OtherModel
 from tosa_convert.golden.backends.runners import Record, Runner, open_backend
 from tosa_convert.golden.backends.sources import recorded
-from tosa_convert.golden.running.intermediates import iterate_tensors, save_to_folder
 from tosa_convert.golden.running.programs import as_graph
+from tosa_convert.golden.running.run import iterate_tensors, save_to_folder
 from tosa_convert.graph import Graph
 from tosa_convert.qualify.bisection.bisect import bisect
 

@@ -17,9 +17,8 @@ from tosa_convert.golden.arrays.npz import Slot, load_npz, match
 from tosa_convert.golden.backends.isolated import OtherModel
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import check
-from tosa_convert.golden.running.intermediates import iterate_tensors, not_collected
 from tosa_convert.golden.running.programs import as_graph, input_slots
-from tosa_convert.golden.running.run import run
+from tosa_convert.golden.running.run import iterate_tensors, not_collected, run
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator, verify
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import NanPropagationMode

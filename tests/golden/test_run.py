@@ -19,9 +19,8 @@ from tosa_convert import api, golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import Slot, coerce, load_npy, save_npy
 from tosa_convert.golden.running import reference_model_process
-from tosa_convert.golden.running.intermediates import iterate_tensors, save_to_folder
-from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.golden.running.random_inputs import draw, random_inputs
+from tosa_convert.golden.running.programs import draw, input_slots, random_inputs
+from tosa_convert.golden.running.run import iterate_tensors, save_to_folder
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Graph, Operator, dtype, operator
 from tosa_convert.graph.constant import constant_of
@@ -366,7 +365,7 @@ def test_the_batch_size_changes_no_value(chain: Graph, batch_bytes: int) -> None
 def test_a_batch_starts_from_the_previous_one_and_its_files_are_removed(
     chain: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tosa_convert.golden.running import intermediates, run_graph
+    from tosa_convert.golden.running import run_graph
 
     seen: list[tuple[list[str], list[str]]] = []
     real = run_graph.execute
@@ -377,7 +376,7 @@ def test_a_batch_starts_from_the_previous_one_and_its_files_are_removed(
         assert len(list(folder.glob("t*.npy"))) <= 2
         return real(graph, folder, *given, **more)
 
-    monkeypatch.setattr(intermediates, "execute", spy)
+    monkeypatch.setattr("tosa_convert.golden.running.run.execute", spy)
     assert len(list(iterate_tensors(chain, {"x": X}, batch_bytes=1))) == 3
     assert seen == [(["ABS"], ["x"]), (["CONST", "ADD"], ["a"]), (["SUB"], ["x", "b"])]
 

@@ -25,7 +25,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import OutputFolder, npy_pieces
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.backends.runners import Record
-from tosa_convert.golden.running.intermediates import Intermediate, save_to_folder
+from tosa_convert.golden.running.run import Intermediate, save_to_folder
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.qualify.bisection.search import Case, Divergence

@@ -11,8 +11,7 @@ import numpy as np
 
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, Slot
-from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.golden.running.random_inputs import indexed
+from tosa_convert.golden.running.programs import indexed, input_slots
 from tosa_convert.graph.model import Block, Graph, Operator
 
 #: How far inputs go: "all" has every edge, so that sums overflow and an operator may refuse them;

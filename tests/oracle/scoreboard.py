@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.backends.runners import ADAPTERS
-from tosa_convert.qualify.campaign.findings import installed
+from tosa_convert.qualify.campaign.run import installed
 
 RESULTS: Final = Path(__file__).parents[2] / "findings" / "scoreboard.json"
 #: Consumers by the name that `--against` takes: those with an adapter, IREE, and our own definitions.

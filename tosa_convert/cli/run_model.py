@@ -30,14 +30,6 @@ from tosa_convert.golden.arrays.by_name import Array, npy_pieces
 from tosa_convert.golden.arrays.npz import Shape, Slot, load_npz, match, npz_pieces, read_npy
 from tosa_convert.golden.backends.runners import Backend, open_backend
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
-from tosa_convert.golden.running.intermediates import (
-    Intermediate,
-    find_tensors,
-    iterate_tensors,
-    matches,
-    not_collected,
-    save_to_folder,
-)
 from tosa_convert.golden.running.programs import (
     STATE_PREFIX,
     Program,
@@ -48,6 +40,14 @@ from tosa_convert.golden.running.programs import (
     with_variables,
 )
 from tosa_convert.golden.running.programs import variables_of as declared_variables
+from tosa_convert.golden.running.run import (
+    Intermediate,
+    find_tensors,
+    iterate_tensors,
+    matches,
+    not_collected,
+    save_to_folder,
+)
 from tosa_convert.golden.running.run_graph import Result, run_program
 from tosa_convert.golden.running.run_options import (
     Engine,

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from tosa_convert.golden.edges.coverage import EdgeCoverage, OperatorEdges, edge_coverage
     from tosa_convert.golden.edges.edge_inputs import edge_inputs
     from tosa_convert.golden.models.assert_close import Bound, assert_close, tolerance
-    from tosa_convert.golden.running.intermediates import Intermediate, iterate_tensors
     from tosa_convert.golden.running.programs import input_arrays
-    from tosa_convert.golden.running.run import run, steps
+    from tosa_convert.golden.running.run import Intermediate, iterate_tensors, run, steps
     from tosa_convert.golden.running.run_graph import Result
     from tosa_convert.golden.running.run_options import RunOptions
     from tosa_convert.qualify.bisection.bisect import bisect
@@ -98,9 +97,8 @@ _PUBLIC = {
     "tosa_convert.golden.edges.coverage": "EdgeCoverage OperatorEdges edge_coverage",
     "tosa_convert.golden.edges.edge_inputs": "edge_inputs",
     "tosa_convert.golden.models.assert_close": "Bound assert_close tolerance",
-    "tosa_convert.golden.running.intermediates": "Intermediate iterate_tensors",
     "tosa_convert.golden.running.programs": "input_arrays",
-    "tosa_convert.golden.running.run": "run steps",
+    "tosa_convert.golden.running.run": "Intermediate iterate_tensors run steps",
     "tosa_convert.golden.running.run_graph": "Result",
     "tosa_convert.golden.running.run_options": "RunOptions",
     "tosa_convert.qualify.bisection.bisect": "bisect",

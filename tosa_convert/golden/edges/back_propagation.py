@@ -13,8 +13,17 @@ import numpy as np
 
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.edges.operator_edges import Demand, EdgeTarget
-from tosa_convert.golden.edges.trace import Elements, has_elements, moved_ids, moves
-from tosa_convert.golden.edges.values import INFINITE, NAN, codes_of, elements_of, limits_of
+from tosa_convert.golden.edges.values import (
+    INFINITE,
+    NAN,
+    Elements,
+    codes_of,
+    elements_of,
+    has_elements,
+    limits_of,
+    moved_ids,
+    moves,
+)
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.graph.opset import table_of

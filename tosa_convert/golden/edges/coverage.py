@@ -28,24 +28,22 @@ from tosa_convert.golden.edges.back_propagation import (
     extreme_limits,
 )
 from tosa_convert.golden.edges.operator_edges import edges_of, element_targets, row_targets
-from tosa_convert.golden.edges.trace import (
+from tosa_convert.golden.edges.values import (
+    SMALLEST_NORMAL,
     Elements,
     Run,
+    binade_names,
+    binades_of,
+    codes_of,
+    elements_of,
     has_elements,
+    in_binades,
     inputs_of,
     moves,
     operands_of,
     run_forward,
     sources,
     undefined_elements,
-)
-from tosa_convert.golden.edges.values import (
-    SMALLEST_NORMAL,
-    binade_names,
-    binades_of,
-    codes_of,
-    elements_of,
-    in_binades,
 )
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, with_variables
 from tosa_convert.graph.dtypes import DType

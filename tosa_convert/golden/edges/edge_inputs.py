@@ -22,40 +22,36 @@ from tosa_convert.golden.edges.coverage import (
     undefined_sources,
 )
 from tosa_convert.golden.edges.search import Changes, EdgeSearch, limited
-from tosa_convert.golden.edges.trace import (
+from tosa_convert.golden.edges.values import (
+    ALL,
     KEPT_BYTES,
+    LARGE,
+    RANDOM,
+    RANK_TEXTS,
+    SMALL,
     Run,
     beginning,
+    codes_of,
+    edge_array,
+    edge_codes,
+    elements_of,
     has_elements,
     inputs_of,
     kept_bytes,
     moves,
     run_forward,
-)
-from tosa_convert.golden.edges.values import (
-    ALL,
-    LARGE,
-    RANDOM,
-    RANK_TEXTS,
-    SMALL,
-    codes_of,
-    edge_array,
-    edge_codes,
-    elements_of,
     special_codes,
 )
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
+    Ranges,
     as_graph,
     input_arrays,
     input_slots,
-    with_variables,
-)
-from tosa_convert.golden.running.random_inputs import (
-    Ranges,
     limits_of_inputs,
     random_array,
     requested_ranges,
+    with_variables,
 )
 from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords

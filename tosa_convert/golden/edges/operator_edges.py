@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.edges.trace import Elements
 from tosa_convert.golden.edges.values import (
     ALL,
     INFINITE,
     NAN,
     NEGATIVE_ZERO,
     SMALLEST_NORMAL,
+    Elements,
     codes_of,
     edge_codes,
     elements_of,

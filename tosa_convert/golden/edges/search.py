@@ -32,20 +32,24 @@ from tosa_convert.golden.edges.operator_edges import (
     element_targets,
     row_targets,
 )
-from tosa_convert.golden.edges.trace import Elements, Run, has_elements, operands_of, run_forward
 from tosa_convert.golden.edges.values import (
     ALL,
     LARGE,
     MODERATE,
     RANDOM,
     SMALL,
+    Elements,
+    Run,
     binade_numbers,
     binades_of,
     code_limits,
     codes_of,
     edge_codes,
     elements_of,
+    has_elements,
     limits_of,
+    operands_of,
+    run_forward,
     special_codes,
 )
 from tosa_convert.graph.model import Graph, Operator, operator_path

@@ -40,7 +40,9 @@ from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.programs import (
     Program,
     final_states,
+    indexed,
     input_slots,
+    integer_inputs,
     needs_another_name,
     output_slots,
     unused_variables,
@@ -49,7 +51,6 @@ from tosa_convert.golden.running.programs import (
     with_variables,
     without_unused_variables,
 )
-from tosa_convert.golden.running.random_inputs import indexed, integer_inputs
 from tosa_convert.golden.running.run_options import (
     DEFAULT_RUN,
     Level,

@@ -32,13 +32,6 @@ from tosa_convert.golden.backends.isolated import part_of, refuse_reader
 from tosa_convert.golden.backends.runners import Backend, Record, Runner, as_backend
 from tosa_convert.golden.checking.check import Reference, with_initial_states
 from tosa_convert.golden.edges.edge_inputs import chosen_inputs
-from tosa_convert.golden.running.intermediates import (
-    BATCH_BYTES,
-    ITERATIONS,
-    Batch,
-    region_runs,
-    why_not_runnable,
-)
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
     STATE_PREFIX,
@@ -46,6 +39,13 @@ from tosa_convert.golden.running.programs import (
     input_slots,
     with_final_states,
     writes_variables,
+)
+from tosa_convert.golden.running.run import (
+    BATCH_BYTES,
+    ITERATIONS,
+    Batch,
+    region_runs,
+    why_not_runnable,
 )
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, Progress, RunOptions
 from tosa_convert.graph.derived import computed_tensors, extract, needed_operators

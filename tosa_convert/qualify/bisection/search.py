@@ -28,8 +28,8 @@ from tosa_convert.golden.backends.isolated import OtherModel, with_slot_types
 from tosa_convert.golden.backends.runners import Backend, Record, Runner
 from tosa_convert.golden.backends.sources import Recorded, same_tensors, tensors_of
 from tosa_convert.golden.checking.check import Reference
-from tosa_convert.golden.running.intermediates import BATCH_TENSORS, Batch, batches
 from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.run import BATCH_TENSORS, Batch, batches
 from tosa_convert.golden.running.run_graph import run_in_folder, signature
 from tosa_convert.golden.running.run_options import Progress, RunOptions
 from tosa_convert.graph.derived import computed_tensors, extract, extract_from, needed_operators

@@ -50,7 +50,6 @@ from tosa_convert.golden.backends.sources import (
     with_results,
 )
 from tosa_convert.golden.checking.check import Reference, backend_outputs
-from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
     Program,
@@ -61,6 +60,7 @@ from tosa_convert.golden.running.programs import (
     variables_of,
     with_variables,
 )
+from tosa_convert.golden.running.run import iterate_tensors
 from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
 from tosa_convert.graph.dtypes import INT8, INT16

@@ -21,7 +21,7 @@ import numpy as np
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.criteria import NetworkCheck, NetworkTotals, Spread, half_units
 from tosa_convert.golden.accuracy.error_bounds import FLOATS, numbers, same_values
-from tosa_convert.golden.accuracy.network_accuracy import independent_runs
+from tosa_convert.golden.accuracy.verdict import independent_runs
 from tosa_convert.golden.arrays.by_name import Array, write_scratch
 from tosa_convert.golden.running.programs import STATE_PREFIX, variables_of, with_final_states
 from tosa_convert.graph.derived import touches_variables

@@ -21,8 +21,7 @@ from tosa_convert.golden.arrays.by_name import Array, scratch_folder, subfolder
 from tosa_convert.golden.arrays.npz import slots
 from tosa_convert.golden.checking.check import Reference, seeded_inputs
 from tosa_convert.golden.edges.coverage import CoverageWatch
-from tosa_convert.golden.edges.trace import run_forward
-from tosa_convert.golden.running.intermediates import BATCH_BYTES, select, tensors_in_runs
+from tosa_convert.golden.edges.values import run_forward
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
     STATE_PREFIX,
@@ -30,6 +29,7 @@ from tosa_convert.golden.running.programs import (
     input_arrays,
     with_variables,
 )
+from tosa_convert.golden.running.run import BATCH_BYTES, select, tensors_in_runs
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, Progress, RunOptions
 from tosa_convert.graph.derived import extract
 from tosa_convert.graph.model import Graph, counted, operator_path, quoted

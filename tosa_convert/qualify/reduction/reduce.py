@@ -23,13 +23,13 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array, file_errors, npy_pieces
 from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, save_npz, slots
 from tosa_convert.golden.backends.process import digest, of_command, of_software
-from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, input_slots
 from tosa_convert.golden.running.reference_model_process import (
     command_words,
     run_command,
     with_paths,
 )
+from tosa_convert.golden.running.run import iterate_tensors
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
 from tosa_convert.graph.derived import computed_tensors, extract
 from tosa_convert.graph.model import Graph, counted
