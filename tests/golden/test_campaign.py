@@ -59,7 +59,7 @@ from tosa_convert.qualify.campaign.run import (
     run_campaign,
     save_finding,
 )
-from tosa_convert.qualify.suite.journal import Answer
+from tosa_convert.qualify.suite.answers import Answer
 
 #: Numbers of programs in which each detour is possible somewhere.
 PROGRAMS = range(12)

@@ -21,11 +21,18 @@ from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import read_npy
 from tosa_convert.qualify.suite import official_case
+from tosa_convert.qualify.suite.answers import (
+    STATUSES,
+    Answer,
+    Journal,
+    junit,
+    read_baseline,
+    read_expected,
+    verdict,
+)
 from tosa_convert.qualify.suite.engine import answered
-from tosa_convert.qualify.suite.journal import STATUSES, Answer, Journal
 from tosa_convert.qualify.suite.official_case import read_descriptor
 from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
-from tosa_convert.qualify.suite.report import junit, read_baseline, read_expected, verdict
 from tosa_convert.qualify.suite.run_cases import run_case
 
 pytestmark = pytest.mark.usefixtures("refmodel")

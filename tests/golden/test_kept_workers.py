@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from golden.official_cases import make_suite
 
-from tosa_convert.qualify.suite.journal import Answer
+from tosa_convert.qualify.suite.answers import Answer
 from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
 
 pytestmark = [

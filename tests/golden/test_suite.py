@@ -26,14 +26,13 @@ from tosa_convert.golden.running.programs import input_slots, random_inputs
 from tosa_convert.golden.running.run import run
 from tosa_convert.qualify.random_graphs.generate import generate
 from tosa_convert.qualify.suite import run_cases
+from tosa_convert.qualify.suite.answers import Answer, Journal, junit, summary, verdict
 from tosa_convert.qualify.suite.engine import (
     conversion_plan,
     on_executor,
     on_local_processes,
     run_all,
 )
-from tosa_convert.qualify.suite.journal import Answer, Journal
-from tosa_convert.qualify.suite.report import junit, summary, verdict
 from tosa_convert.qualify.suite.run_cases import find_cases, run_case
 
 pytestmark = pytest.mark.usefixtures("refmodel")

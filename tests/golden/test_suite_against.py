@@ -21,9 +21,8 @@ from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.running import reference_model_process
-from tosa_convert.qualify.suite.journal import Answer
+from tosa_convert.qualify.suite.answers import Answer, Expected, changes, read_expected, verdict
 from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
-from tosa_convert.qualify.suite.report import Expected, changes, read_expected, verdict
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 

@@ -11,7 +11,7 @@ from unit.building import example
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.qualify.suite.journal import Answer
+from tosa_convert.qualify.suite.answers import Answer
 from tosa_convert.views.pictures.diagram import build_diagram
 from tosa_convert.views.pictures.errors_overlay import Overlay, overlay
 from tosa_convert.views.pictures.static_formats import error_color

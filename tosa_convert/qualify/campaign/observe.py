@@ -34,7 +34,7 @@ from tosa_convert.qualify.campaign.edits import (
     with_fixed_inputs,
 )
 from tosa_convert.qualify.random_graphs.generate import GENERATED, generate
-from tosa_convert.qualify.suite.journal import Answer, Status
+from tosa_convert.qualify.suite.answers import Answer, Status
 from tosa_convert.rules.public import find_violations
 
 # -- the programs of a campaign: each follows from the campaign's seed and its number --------------

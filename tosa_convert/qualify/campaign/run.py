@@ -44,8 +44,8 @@ from tosa_convert.qualify.campaign.observe import (
     telling_part,
 )
 from tosa_convert.qualify.reduction.reduce import Failure, reduce
+from tosa_convert.qualify.suite.answers import Answer, Journal
 from tosa_convert.qualify.suite.engine import CaseRunner, on_local_processes, run_all
-from tosa_convert.qualify.suite.journal import Answer, Journal
 from tosa_convert.reference.evaluate import definition
 from tosa_convert.version import __version__
 

@@ -51,10 +51,9 @@ from tosa_convert.qualify.models.find_cases import (
     short_name,
     source_of,
 )
+from tosa_convert.qualify.suite.answers import Answer, Status, Verdict, nearby, used_by
 from tosa_convert.qualify.suite.engine import Plan
 from tosa_convert.qualify.suite.html_table import Page, Table
-from tosa_convert.qualify.suite.journal import Answer, Status, nearby, used_by
-from tosa_convert.qualify.suite.report import Verdict
 
 # -- A test of ONNX: a model, its inputs, and the outputs that ONNX expects ------------------------
 

@@ -29,15 +29,14 @@ from tosa_convert.golden.backends.process import (
 from tosa_convert.golden.running.run_options import Engine, chosen_engine
 from tosa_convert.process.child import describe_exit
 from tosa_convert.process.workers import run_jobs
+from tosa_convert.qualify.suite.answers import SKIPPED, Answer, Journal, Verdict
 from tosa_convert.qualify.suite.html_table import Page, backend_page
-from tosa_convert.qualify.suite.journal import Answer, Journal
 from tosa_convert.qualify.suite.qualification import (
     Qualification,
     files_qualified,
     may_run,
     qualify_case,
 )
-from tosa_convert.qualify.suite.report import SKIPPED, Verdict
 from tosa_convert.qualify.suite.run_cases import Via, files_of_case, find_cases, run_case
 
 #: Runs a function on each of many cases; yields the answers as they come, in any order.

@@ -21,9 +21,8 @@ from typing import Final
 from tosa_convert.errors import printable_lines
 from tosa_convert.graph.dtypes import DTYPES, FLOATS, FP8
 from tosa_convert.graph.model import counted
-from tosa_convert.qualify.suite.journal import Answer, nearby
+from tosa_convert.qualify.suite.answers import FAILED, Answer, Verdict, nearby
 from tosa_convert.qualify.suite.qualification import Qualification
-from tosa_convert.qualify.suite.report import FAILED, Verdict
 
 _STATUSES: Final = (
     ("pass", "passed"),

@@ -64,7 +64,7 @@ from tosa_convert.graph.versions import V1_0
 from tosa_convert.io.options import ReadOptions, refuse_time_limit
 from tosa_convert.process.child import Used
 from tosa_convert.qualify.bisection.bisect import bisect
-from tosa_convert.qualify.suite.journal import (
+from tosa_convert.qualify.suite.answers import (
     Answer,
     Failed,
     Outcome,

@@ -28,7 +28,7 @@ from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.io.files import refuse_irregular, walk, write_pieces
 from tosa_convert.io.formats import Format
 from tosa_convert.process.child import Ended, describe_exit
-from tosa_convert.qualify.suite.journal import Answer, Status
+from tosa_convert.qualify.suite.answers import Answer, Status
 from tosa_convert.qualify.suite.official_case import (
     case_files,
     case_inputs,

@@ -27,21 +27,10 @@ from tosa_convert.graph.model import counted
 from tosa_convert.io.files import file_error, open_regular
 from tosa_convert.io.options import narrow_types
 from tosa_convert.process.child import temporary_folder
-from tosa_convert.qualify.suite.engine import (
-    CaseRunner,
-    Plan,
-    backend_plan,
-    conversion_plan,
-    on_executor,
-    on_local_processes,
-    run_plan,
-)
-from tosa_convert.qualify.suite.html_table import Table, html_report
-from tosa_convert.qualify.suite.journal import Answer
-from tosa_convert.qualify.suite.qualification import Qualification
-from tosa_convert.qualify.suite.report import (
+from tosa_convert.qualify.suite.answers import (
     FACTOR,
     SKIPPED,
+    Answer,
     Changes,
     Slowdown,
     Verdict,
@@ -53,6 +42,17 @@ from tosa_convert.qualify.suite.report import (
     summary,
     verdict,
 )
+from tosa_convert.qualify.suite.engine import (
+    CaseRunner,
+    Plan,
+    backend_plan,
+    conversion_plan,
+    on_executor,
+    on_local_processes,
+    run_plan,
+)
+from tosa_convert.qualify.suite.html_table import Table, html_report
+from tosa_convert.qualify.suite.qualification import Qualification
 from tosa_convert.rules.profiles import parse
 from tosa_convert.version import STAMP
 
