@@ -544,10 +544,7 @@ class ErringRun(Machine):
         return changed
 
     def as_read(self, values: Mapping[str, Value], small: Mapping[str, Array]) -> dict[str, Value]:
-        """Return inputs and constants as this run reads them: two runs flush subnormal numbers.
-
-        small: which these are, as `subnormal_numbers` finds them.
-        """
+        """Return inputs and constants as this run reads them: two runs flush subnormal numbers."""
         read = dict(values)
         if 0 < self.number <= COHERENT:
             for name, is_small in small.items():

@@ -131,10 +131,7 @@ def full_disk(folder: Path) -> TosaConvertError:
 
 
 def write_scratch(path: Path, pieces: Pieces) -> None:
-    """Write a file that need not survive a crash: unlike `replace_file`, this does not wait for disks.
-
-    Raises OSError, as `scratch_folder` and `file_errors` expect.
-    """
+    """Write a file that need not survive a crash: unlike `replace_file`, it waits for no disk."""
     with open(path, "wb", buffering=0) as file:
         write_pieces(file, pieces)
 
@@ -166,8 +163,6 @@ class OutputFolder:
 
     The folder is created with its parents. If the block raises, the files that it added and the
     folders that were created for it are removed. A file that existed before is replaced as a whole.
-
-    Raises TosaConvertError("file-error").
     """
 
     def __init__(self, folder: PathLike) -> None:

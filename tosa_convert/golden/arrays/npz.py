@@ -131,10 +131,7 @@ def open_array(path: str | os.PathLike[str]) -> Array:
 
 
 def _read_array(file: Any) -> Array:
-    """Read the array of an open `.npy` file.
-
-    FP8E5M2 of ml_dtypes is opaque bytes, as its other types are.
-    """
+    """Read the array of an open `.npy` file."""
     lib: Any = np.lib.format
     try:
         array: Array = lib.read_array(file, allow_pickle=False)
@@ -164,10 +161,7 @@ def load_npz(
 
 
 def open_npz(path: str | os.PathLike[str], shapes: Mapping[str, Shape] | None = None) -> LazyArrays:
-    """Open the arrays of an `.npz` file by name, each read on demand; see `load_npz`.
-
-    The file stays open. Raises TosaConvertError("file-error").
-    """
+    """Open the arrays of an `.npz` file by name, each read on demand; see `load_npz`."""
     archive, members = _open_archive(path)
 
     def read(name: str) -> Array:
@@ -200,10 +194,7 @@ class StoredArray:
     is_fortran: bool = False
 
     def rows(self) -> Iterator[Array]:
-        """Yield the array at each index of its first dimension, in bounded memory.
-
-        Raises TosaConvertError("file-error"), also for a small file of a large array in Fortran order.
-        """
+        """Yield the array at each index of its first dimension, in bounded memory."""
         size = math.prod(self.shape[1:])
         if self.is_fortran:
             yield from self.read()
@@ -214,10 +205,7 @@ class StoredArray:
 
 
 def stored_arrays(path: str | os.PathLike[str]) -> Iterator[tuple[str, StoredArray]]:
-    """Iterate over the arrays of an `.npz` file in bounded memory.
-
-    Raises TosaConvertError("file-error").
-    """
+    """Iterate over the arrays of an `.npz` file in bounded memory."""
     archive, members = _open_archive(path)
 
     def blocks(entry: str, block: int) -> Iterator[Array]:
@@ -303,8 +291,6 @@ def unpack_npz(
 
     shapes: the expected one of each array, if they are known. The data of an array that has another
         one, or that is not expected, is not unpacked; see `read_npy`.
-
-    Raises TosaConvertError("file-error").
     """
     files: dict[str, Path] = {}
     others: dict[str, Array] = {}
@@ -342,7 +328,6 @@ def save_npz(
     """Write arrays by name; the same arrays give the same bytes, and the file is replaced as a whole.
 
     arrays: a mapping, or pairs of name and array, of which one is in memory at a time.
-    Raises TosaConvertError("file-error").
     """
     replace_file(path, npz_pieces(arrays))
 
@@ -417,10 +402,7 @@ class Slot:
 
 
 def slots(block: Block, name: str, where: str = "") -> list[Slot]:
-    """List the arrays of a tensor or shape: one, or values and scales.
-
-    Raises TosaConvertError("unsupported-shape") if the shape is not static, and "undefined-name".
-    """
+    """List the arrays of a tensor or shape: one, or values and scales."""
     value: Tensor | ShapeValue | None = block.tensors.get(name) or block.shapes.get(name)
     if value is None:
         raise fail("undefined-name", where, f'the block has no tensor or shape "{name}"')
@@ -445,7 +427,6 @@ def coerce(slot: Slot, array: Any) -> Array:
 
     Opaque bytes, as numpy reads types of ml_dtypes from a file, and raw uint8 codes are
     reinterpreted; a list of numbers is converted if no value changes. Nothing is broadcast.
-    Raises TosaConvertError("input-mismatch").
     """
     if isinstance(array, (np.ndarray, np.generic)):
         result = np.asarray(array)
@@ -516,8 +497,6 @@ def match(
     """Return every slot's array, in the slots' order.
 
     strict: also refuse arrays that have no slot. complete: refuse slots that have no array.
-    Raises TosaConvertError("input-mismatch") with a finding for each array that is missing, that
-    has no slot, or that has another type or shape.
     """
     findings: list[Finding] = []
     arrays: dict[str, Array] = {}
@@ -542,10 +521,7 @@ def match(
 
 
 def save_npy(path: Path, slot: Slot, array: Array) -> None:
-    """Write an array of the slot's type and shape as the reference model expects it.
-
-    Raises OSError.
-    """
+    """Write an array of the slot's type and shape as the reference model expects it."""
     row = slot.dtype
     if row.is_packed and not row.is_in_bytes:
         codes = np.ascontiguousarray(array).view(np.uint8)
@@ -569,10 +545,7 @@ def slot_file(stem: str, slot: Slot) -> str:
 
 
 def load_npy(path: Path, slot: Slot) -> Array:
-    """Read what the reference model wrote for a slot; float64 stays as it is (precise mode).
-
-    Raises OSError, and TosaConvertError("file-error") for a file that is cut off.
-    """
+    """Read what the reference model wrote for a slot; float64 stays as it is (precise mode)."""
     try:
         raw: Array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:

@@ -147,10 +147,8 @@ def of_file(path: PathLike) -> str:
 
 
 def of_file_at_hand(path: str) -> str:
-    """Return the fingerprint of a file that many cases read, without reading it for each of them.
-
-    The kernel changes the time of the last change with every write; no program can set it.
-    """
+    """Return the fingerprint of a file that many cases read, without reading it for each of them."""
+    # The kernel changes the time of the last change with every write; no program can set it.
     try:
         found = os.stat(path)
     except OSError as error:

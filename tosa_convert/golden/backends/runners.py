@@ -365,12 +365,7 @@ def backend_on(
 
 
 def refuse_no_results(text: str, pattern: str) -> None:
-    """Raise TosaConvertError("file-error") if a text names a folder that has no results.
-
-    A folder of Python code may have the name of an extension.
-
-    pattern: of the files in it that may be results: "*", or "**/*" where each case has a folder.
-    """
+    """Raise TosaConvertError("file-error") if a text names a folder that has no results."""
     if os.path.isdir(text):
         names = (path.name for path in Path(text).glob(pattern))
         if not any(name.endswith(".npy") or name == MANIFEST for name in names):
@@ -393,8 +388,6 @@ def run_original(
     is_double: torch computes in FP64 where the model has FP32.
     is_made_of_it: the program was made of this model just now, so that inputs and outputs correspond by
         position whatever their names are.
-
-    Raises TosaConvertError as `open_backend`.
     """
     if not original:
         hint = f"--against {ORIGINALS[software]}"

@@ -121,10 +121,7 @@ def widened_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array
 
 
 def refuse_fixed(backend: Backend) -> None:
-    """Refuse a backend that does not run the program that it is given.
-
-    Raises TosaConvertError("option-conflict").
-    """
+    """Refuse a backend that does not run the program that it is given."""
     is_model = isinstance(backend, OtherModel) and backend.text != NUMPY
     if isinstance(backend, Record) or is_model:
         name = backend.text if isinstance(backend, OtherModel) else backend.name
@@ -350,10 +347,7 @@ def backend_outputs(
 def with_initial_states(
     graph: Graph, backend: Backend, variables: Mapping[str, Any]
 ) -> tuple[Graph, Backend]:
-    """Return the program and the backend with other initial states of variables.
-
-    The states are part of the program that backends get; another model has its own.
-    """
+    """Return the program and the backend with other initial states; another model has its own."""
     if isinstance(backend, OtherModel) and variables:
         backend = backend.of_graph(with_variables(backend.graph, variables))
     return with_variables(graph, variables), backend
@@ -433,11 +427,7 @@ def check_inputs(
 
 
 def _in_program_types(graph: Graph, found: Mapping[str, Array], name: str) -> dict[str, Array]:
-    """Return a backend's outputs in the program's types, for others to be compared with them.
-
-    Raises TosaConvertError("backend-failed") with a finding for each array of another shape or type: two
-    backends that agree about it are both wrong.
-    """
+    """Return a backend's outputs in the program's types; refuse others, which two backends may share."""
     findings = Findings()
     arrays = dict(found)
     for slot in _result_slots(graph):
@@ -562,10 +552,7 @@ def runs_as_json(
     is_single: bool = False,
     engine: Engine,
 ) -> str:
-    """Return comparisons, or one without a name, as one JSON text; `more` adds to their rows.
-
-    engine: what computed the reference.
-    """
+    """Return comparisons, or one without a name, as one JSON text; `more` adds to their rows."""
     rows: list[dict[str, Any]] = [
         {"run": name, **row.to_dict(), **(more or {}).get(name, {})}
         for name, row in results.items()

@@ -340,10 +340,7 @@ def chosen_inputs(
     edges: bool,
     variables: Mapping[str, Any] | None = None,
 ) -> dict[str, Array]:
-    """Return the inputs of one run: those that are given, and edge inputs or random ones.
-
-    Raises TosaConvertError as `input_arrays`; "option-conflict" for edges without a seed.
-    """
+    """Return the inputs of one run: those that are given, and edge inputs or random ones."""
     if not edges:
         return input_arrays(graph, inputs, random)
     if random is None:

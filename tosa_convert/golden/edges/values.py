@@ -143,10 +143,7 @@ _SIZED_IF_MIXED: Final = 0.1
 
 @cache
 def edge_codes(row: DType, rank: int = ALL, *, special: bool = True) -> tuple[int, ...]:
-    """Return the codes of the values of a type at its edges, of this rank or lower, ascending.
-
-    special: with infinities and NaN.
-    """
+    """Return the codes of the values of a type at its edges, of this rank or lower, ascending."""
     low, high = limits_of(row)
     if row.is_float:
         found = _number_codes(row, rank, high)
@@ -432,10 +429,7 @@ class Elements:
         return replace(call, operands=tuple(operands), types=types, results=(kind,))
 
     def compute(self, ids: Array, replaced: Mapping[int, Array]) -> Array:
-        """Return elements of the result for other values of operands; see `part`.
-
-        Raises UndefinedResult if TOSA does not define one of them.
-        """
+        """Return elements of the result for other values of operands; see `part`."""
         part = self.part(ids, replaced)
         if not len(ids):
             return store(ids, part.result, "own")

@@ -258,10 +258,7 @@ def _lines_of(row: TensorComparison, bound: Bound | None) -> list[str]:
 
 
 def _program(model: Any, inputs: Any, options: Mapping[str, Any]) -> tuple[Graph, dict[str, Array]]:
-    """Return a model as a program of static shapes, and its inputs by name.
-
-    Raises TosaConvertError("input-mismatch") for inputs that it does not have.
-    """
+    """Return a model as a program of static shapes, and its inputs by name."""
     graph = _lowered(model, inputs, options)
     given = _named(inputs, graph.main.inputs, "input")
     shapes = {
@@ -317,10 +314,7 @@ def _by_name(found: Any, slots: list[Slot], role: str) -> dict[str, Array]:
 
 
 def _named(given: Any, names: Iterable[str], role: str) -> dict[str, Array]:
-    """Return arrays by name. given: by name, in the order of the names, or one.
-
-    Raises TosaConvertError("input-mismatch").
-    """
+    """Return arrays by name. given: by name, in the order of the names, or one."""
     if isinstance(given, Mapping):
         return {name: _array(value, f'{role} "{name}"') for name, value in given.items()}
     keys = list(names)

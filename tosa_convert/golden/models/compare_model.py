@@ -140,10 +140,7 @@ def _note(
     places: Array,
     name: str,
 ) -> str:
-    """Return how many elements were accepted, why, and which of them is the worst.
-
-    sides: the program, the framework in FP32, and in FP64.
-    """
+    """Return how many elements were accepted, why, and which of them is the worst."""
     if after.failing == before.failing and not after.ok:
         return f"{name} in FP32 is right about what fails, compared with {name} in FP64"
     distance = np.where(places, _distance(*sides[:2]), -1.0)
@@ -244,10 +241,7 @@ def _compare_numbers(
     machine: Machine,
     options: RunOptions,
 ) -> Comparison:
-    """Compare outputs, and those that fail again with what the framework computes in FP64.
-
-    Outputs that the program dequantises may be STEPS integers away.
-    """
+    """Compare outputs, and those that fail again with what the framework computes in FP64."""
     if found.name in _IN_STEPS and (sizes := steps_of_outputs(graph)):
         steps = tuple((key, STEPS * size) for key, size in sizes.items())
         tolerances = replace(NO_TOLERANCES, atol=steps)

@@ -72,9 +72,6 @@ def random_inputs(
     """Return an array for each slot; the same seed gives the same arrays.
 
     ranges: (pattern of names, lowest, highest) instead of the usual range; the last match counts.
-
-    Raises TosaConvertError("option-conflict") for a negative seed, and for a range that matches no
-    input, or that an integer input cannot hold; "unsupported-shape" as `random_array`.
     """
     if seed < 0:
         raise fail("option-conflict", "random", f"found the seed {seed}, expected 0 or more")
@@ -149,8 +146,6 @@ def random_array(slot: Slot, seed: int, limit: tuple[float, float] | None = None
     """Draw one array: integers uniform over RANGES, floating point uniform over -1 to 1.
 
     limit: lowest and highest value instead.
-
-    Raises TosaConvertError("unsupported-shape") for more elements than fit into memory.
     """
     generator = np.random.default_rng([seed, zlib.crc32(slot.key.encode())])
     is_scale = slot.key.endswith(SCALE_SUFFIX)
@@ -374,11 +369,7 @@ def state_slots(graph: Graph) -> dict[str, Slot]:
 
 
 def with_variables(graph: Graph, states: Mapping[str, Any]) -> Graph:
-    """Return the same graph with other initial states.
-
-    Raises TosaConvertError("input-mismatch") for names that are not variables, and for arrays of
-    another type or shape.
-    """
+    """Return the same graph with other initial states."""
     if not states:
         return graph
     declared = variables_of(graph)
@@ -412,10 +403,7 @@ def with_variables(graph: Graph, states: Mapping[str, Any]) -> Graph:
 
 
 def without_unused_variables(graph: Graph) -> Graph:
-    """Return the graph without the variables that its main block declares and does not use.
-
-    The reference model refuses those. Regions that use them declare them, too.
-    """
+    """Return the graph without the variables that its main block declares and does not use."""
     unused = unused_variables(graph)
     if not unused:
         return graph
@@ -426,18 +414,12 @@ def without_unused_variables(graph: Graph) -> Graph:
 
 
 def needs_another_name(graph: Graph) -> bool:
-    """Return whether the reference model crashes because of the main block's name.
-
-    It does if the block has variables and is not named "main".
-    """
+    """Return whether the reference model crashes because of the main block's name."""
     return graph.main.name != "main" and bool(variables_of(graph))
 
 
 def with_name_of_main_block(graph: Graph) -> Graph:
-    """Return the graph with a main block that the reference model runs.
-
-    The block is named "main" if it has variables.
-    """
+    """Return the graph with a main block that the reference model runs."""
     if not needs_another_name(graph):
         return graph
     first, *blocks = graph.regions[0].blocks
@@ -587,10 +569,7 @@ def reading(read: ReadOptions, options: Mapping[str, Any]) -> ReadOptions:
 
 
 def input_slots(graph: Graph) -> list[Slot]:
-    """Return the slots of the arrays that the main block takes, in order.
-
-    Raises TosaConvertError("unsupported-shape") with a finding for each shape that is not static.
-    """
+    """Return the slots of the arrays that the main block takes, in order."""
     require_graphs(graph)
     return _slots_of(graph.main, graph.main.inputs, "input")
 
@@ -614,10 +593,7 @@ def shapes_of_results(graph: Graph) -> dict[str, tuple[int, ...]]:
 
 
 def output_slots(graph: Graph) -> list[Slot]:
-    """Return the slots of the main block's outputs, in order; a repeated output has one slot.
-
-    Raises TosaConvertError("unsupported-shape") with a finding for each shape that is not static.
-    """
+    """Return the slots of the main block's outputs, in order; a repeated output has one slot."""
     return _slots_of(graph.main, dict.fromkeys(graph.main.outputs), "output")
 
 

@@ -86,8 +86,6 @@ def run_command(
     """Run a command to its end, again if it was killed; see `run_child`.
 
     name: of the backend, for messages.
-    Raises TosaConvertError("missing-backend") if it cannot be started, and ("file-error") if there is
-    no space for what it says on stderr.
     """
     with temporary_file_errors():
         try:
@@ -119,10 +117,7 @@ def locate() -> Path:
 
 
 def is_installed() -> bool:
-    """Return whether there is a reference model.
-
-    Raises TosaConvertError("missing-refmodel") if $TOSA_REFERENCE_MODEL names none.
-    """
+    """Return whether there is a reference model."""
     try:
         locate()
     except TosaConvertError as error:

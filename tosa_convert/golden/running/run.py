@@ -120,7 +120,6 @@ def region_runs(
     There are none if the regions are not runnable.
 
     values: the arrays of its operands by key. iterations: of a loop, where to stop.
-    Raises TosaConvertError if the reference model does not run.
     """
     operator = graph.main.operators[index]
     if why_not_runnable(graph, operator):
@@ -224,10 +223,7 @@ class Batch:
 
 
 def select(graph: Graph, patterns: Sequence[str] = ("*",)) -> list[tuple[int, str]]:
-    """Return the computed tensors that match a pattern, with their operators' indices, in order.
-
-    Raises TosaConvertError("undefined-name") for a pattern that nothing matches.
-    """
+    """Return the computed tensors that match a pattern, with their operators' indices, in order."""
     return _Selection(graph, patterns).main
 
 
@@ -366,11 +362,7 @@ def iterate_tensors(
 def find_tensors(
     graph: Graph, inputs: Mapping[str, Array], patterns: Sequence[str], options: RunOptions
 ) -> Iterator[Intermediate]:
-    """Iterate over the tensors that match a pattern, in regions, too, of all iterations of loops.
-
-    Raises TosaConvertError("undefined-name") for a pattern that nothing matches: before the run, or
-    after it if the region did not run.
-    """
+    """Iterate over the tensors that match a pattern, in regions, too, of all iterations of loops."""
     require_graphs(graph)
     selection = _Selection(graph, patterns, sys.maxsize, with_whole_regions=False)
     missing = set(patterns)
@@ -497,10 +489,7 @@ def batches(
     *,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[Batch]:
-    """Iterate over the wanted tensors, as `select` returns them, computed `batch_bytes` at a time.
-
-    Nothing is held in memory here: a batch reads its arrays from files.
-    """
+    """Iterate over the wanted tensors, as `select` returns them, computed `batch_bytes` at a time."""
     block = graph.main
     last_use = last_uses(block)
     with scratch_folder() as folder:
@@ -617,12 +606,7 @@ def save_to_folder(
     folder: Path,
     missing: Sequence[Mapping[str, object]] = (),
 ) -> list[dict[str, object]]:
-    """Write each array as an `.npy` and `manifest.json` with operators and locations.
-
-    missing: what `not_collected` returned, for the manifest.
-    Returns the manifest's rows.
-    Raises TosaConvertError; no file of this call is left then.
-    """
+    """Write each array as an `.npy` and `manifest.json` with operators and locations."""
     rows: list[dict[str, object]] = []
     taken: set[str] = set()
     with OutputFolder(folder) as target:

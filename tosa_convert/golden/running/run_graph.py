@@ -112,10 +112,7 @@ def compute(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> C
 def execute_in_numpy(
     graph: Graph, folder: Path, options: RunOptions, ins: Sequence[str], outs: Sequence[str]
 ) -> float:
-    """Run a program on files as the reference model does; return the seconds it took.
-
-    ins, outs: the files of the inputs and outputs of the main block, in order.
-    """
+    """Run a program on files as the reference model does; return the seconds it took."""
     block = graph.main
     named = [(slot, folder / file) for slot, file in _files(graph, block.inputs, ins)]
     found = compute(graph, {slot.key: load_npy(path, slot) for slot, path in named}, options)
@@ -248,10 +245,7 @@ def is_nameless(ended: Ended) -> bool:
 
 
 def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) -> Finding:
-    """Return the refusal as a finding: operator, rule, shapes, and the model's own sentence.
-
-    index: the operator of the main block, if the caller knows it.
-    """
+    """Return the refusal as a finding: operator, rule, shapes, and the model's own sentence."""
     text = ended.stderr
     check = _CHECK.search(text)
     if index is not None:
@@ -454,7 +448,6 @@ def run_program(
 
     inputs: as `input_arrays` returns them. variables: initial states by name.
     A flatbuffer that needs no change is run as it is, not as this package would write it.
-    Raises TosaConvertError; see `golden.run`.
     """
     graph, given = program.graph, variables or {}
     runnable, states = with_final_states(with_variables(graph, given))
@@ -518,7 +511,6 @@ def run_in_folder(
     """Run a graph in an empty folder; its outputs, read from there on demand.
 
     inputs: at least its inputs' arrays by key.
-    Raises TosaConvertError; see `golden.run`.
     """
     ins, outs = input_slots(graph), output_slots(graph)
     missing = [missing_input(slot) for slot in ins if slot.key not in inputs]
@@ -554,10 +546,7 @@ def with_outputs(graph: Graph, outputs: list[str]) -> Graph:
 
 
 def write_model(graph: Graph, folder: Path) -> None:
-    """Write the graph as `model.tosa`, in the form that the reference model runs.
-
-    Raises TosaConvertError with what is unsound about the graph.
-    """
+    """Write the graph as `model.tosa`, in the form that the reference model runs."""
     (folder / "model.tosa").unlink(missing_ok=True)  # it may be a link to the user's own file
     findings = verify(graph)
     if findings:
@@ -587,7 +576,6 @@ def execute(
     numpy runs the graph, and needs no `model.tosa`.
 
     ins, outs: other file names for the graph's inputs and outputs, in order.
-    Raises TosaConvertError; see `golden.run`.
     """
     block = graph.main
     unique = list(dict.fromkeys(block.outputs))

@@ -167,8 +167,6 @@ def chosen_engine(engine: Engine, graph: Graph | None = None) -> Engine:
     """Return the engine that "auto" selects here; another engine is returned as it is.
 
     graph: a program that is to run; "auto" selects numpy if the reference model lacks an operator of it.
-
-    Raises TosaConvertError("missing-refmodel") if $TOSA_REFERENCE_MODEL does not name a program.
     """
     if engine != "auto":
         return engine

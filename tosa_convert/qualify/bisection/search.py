@@ -377,10 +377,7 @@ class Operators:
         return result
 
     def group_of(self, indices: Iterable[int], names: Container[str] | None = None) -> Group:
-        """Return operators as a group.
-
-        names: the results to compute, if not all.
-        """
+        """Return operators as a group."""
         group = Group()
         for index in sorted(indices):
             results = self.graph.main.operators[index].outputs
@@ -481,10 +478,7 @@ class Operators:
     def judge_record(
         self, recorded: Mapping[str, Array], names: Container[str] | None = None
     ) -> Iterator[list[Judged]]:
-        """Judge the operators between recorded tensors, batch by batch.
-
-        names: the tensors to judge, if not all of them.
-        """
+        """Judge the operators between recorded tensors, batch by batch."""
         wanted = recorded if names is None else names
         own = [name for _, name in self.order if name in recorded and name in wanted]
         for batch in self.split(own):
@@ -497,10 +491,7 @@ class Operators:
     def judge_recorded_group(
         self, group: Group, recorded: Mapping[str, Array], *, keep: bool = True
     ) -> tuple[Comparison, dict[str, Array], LazyArrays]:
-        """Judge recorded results. Return the verdict, what the reference computes, and the inputs.
-
-        keep: return the reference's arrays, which are in memory then.
-        """
+        """Judge recorded results. Return the verdict, what the reference computes, and the inputs."""
         part = extract(self.graph, group.names, group.cuts)
         given = self._given(part, recorded)
         with scratch_folder() as folder:
@@ -591,10 +582,7 @@ def own_values(
 
 
 class Search:
-    """A search in one block of operators.
-
-    first: the outputs that were judged, by key.
-    """
+    """A search in one block of operators. first: the outputs that were judged, by key."""
 
     def __init__(
         self,

@@ -401,10 +401,7 @@ def with_free_constants(
 
 
 def with_branch(graph: Graph, choose: random.Random) -> Changed | None:
-    """Return the program in which a branch that is always taken has an operator.
-
-    The other branch has ones.
-    """
+    """Return the program in which a branch that is always taken has an operator."""
     block = graph.main
     makers = {name: op for op in block.operators for name in op.outputs}
     places = [index for index, op in enumerate(block.operators) if _can_move(block, op, makers)]

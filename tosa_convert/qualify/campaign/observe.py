@@ -85,10 +85,7 @@ class Trial:
 
 
 def make_trial(source: Source, number: int) -> Trial:
-    """Return the program with this number.
-
-    Raises TosaConvertError if TOSA does not define what it computes of random inputs.
-    """
+    """Return the program with this number."""
     choose = random.Random(f"campaign {source.seed} {number}")
     if source.like and choose.random() < 0.5:
         path = choose.choice(source.like)
@@ -171,10 +168,7 @@ def _model(path: str) -> Graph:
 
 
 def program_like(path: str, seed: int, most: int) -> Graph:
-    """Return a random part of a model, with edits that keep its meaning: `most` operators before them.
-
-    Raises TosaConvertError if the model cannot be read, or has no operator.
-    """
+    """Return a random part of a model, of `most` operators, with edits that keep its meaning."""
     choose = random.Random(f"like {seed}")
     graph = part_of_model(_model(path), choose, most)
     for _ in range(choose.randrange(_EDITS + 1)):
@@ -185,10 +179,7 @@ def program_like(path: str, seed: int, most: int) -> Graph:
 
 
 def part_of_model(graph: Graph, choose: random.Random, most: int = _PART) -> Graph:
-    """Return a random part of a model: the last results of neighbouring operators, from what they use.
-
-    Raises TosaConvertError if the model has no operator.
-    """
+    """Return a random part of a model: results of neighbouring operators, from what they use."""
     operators = graph.main.operators
     places = [i for i, op in enumerate(operators) if op.spec not in (CONST, CONST_SHAPE)]
     last = choose.choice(places) if places else 0

@@ -158,7 +158,6 @@ def known_causes(folders: list[Path]) -> set[tuple[str, str]]:
 
     `also` in a finding.json, which a person may add, lists further causes of the same defect. A cause of
     another consumer begins with its name and a colon.
-    Raises TosaConvertError("file-error") for a file that is not a finding.
     """
     found: set[tuple[str, str]] = set()
     for folder in folders:
@@ -186,10 +185,7 @@ def known_key(against: str, cause: str) -> tuple[str, str]:
 
 
 def observe_again(folder: Path) -> Observation:
-    """Run the consumer of a finding on its program again.
-
-    Raises TosaConvertError: "file-error"; "missing-backend" if the consumer is not installed.
-    """
+    """Run the consumer of a finding on its program again."""
     row = read_json(folder / FILE, _EXPECTED)
     graph = api.load(folder / "model.tosa")
     inputs = input_arrays(graph, load_npz(folder / "inputs.npz"))
@@ -204,7 +200,6 @@ def save_finding(finding: Finding, folder: Path, consumer: Consumer) -> None:
 
     It has `model.tosa`, `model.mlir`, `inputs.npz`, `expected.npz`, `finding.json`, `report.md`, and
     `found.npz` if the result is wrong.
-    Raises TosaConvertError("file-error").
     """
     graph, inputs = finding.trial.graph, finding.trial.inputs
     expected = run(graph, inputs, engine=consumer.engine).outputs
@@ -233,10 +228,7 @@ def save_finding(finding: Finding, folder: Path, consumer: Consumer) -> None:
 
 
 def save_own_error(row: Observation, source: Source, folder: Path, consumer: Consumer) -> None:
-    """Write a folder for an exception of this package: what it said, and the command that repeats it.
-
-    Raises TosaConvertError("file-error").
-    """
+    """Write a folder for an exception of this package: what it said, and the command that repeats it."""
     description = {
         "title": row.group,
         "against": consumer.against,

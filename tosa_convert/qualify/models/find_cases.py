@@ -128,9 +128,6 @@ def inputs_of(model: Path, shapes: Mapping[str, Shape]) -> dict[str, Array]:
     """Return the arrays that a model brings along: those of `lenet.inputs.npz` beside `lenet.tflite`.
 
     shapes: of the program's inputs; see `load_npz`.
-
-    Raises TosaConvertError: "file-error", and "input-mismatch" with a finding for each array of another
-    shape, or that no input takes.
     """
     path = model.with_suffix(INPUTS_SUFFIX)
     if model.suffix not in MODEL_EXTENSIONS or not path.is_file():

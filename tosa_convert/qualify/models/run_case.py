@@ -317,10 +317,7 @@ _KEPT: Final = KeptWorkers()
 
 @functools.cache
 def _server(name: str, python: str) -> KeptProcess | None:
-    """Return the process that imports a frontend once for all cases of this worker.
-
-    It ends with the worker.
-    """
+    """Return the process that imports a frontend once for all cases of this worker."""
     return server_of(name, python)
 
 
@@ -395,10 +392,7 @@ _COUNTS: Final = (
 
 
 def model_plan(cases: Cases, settings: Settings) -> Plan:
-    """Return the plan that lowers models and compares them with their frameworks.
-
-    Raises TosaConvertError("frontend-missing") if a frontend's packages are not installed.
-    """
+    """Return the plan that lowers models and compares them with their frameworks."""
     settings.require_packages()
     return Plan(
         names=cases.names,
@@ -494,10 +488,7 @@ def table_rows(answers: Iterable[ModelAnswer]) -> Iterator[tuple[str, ...]]:
 
 
 def unlowered_rows(answers: Iterable[ModelAnswer]) -> Iterator[tuple[str, ...]]:
-    """Iterate over the operators that do not lower, those of most cases first.
-
-    In how many cases, how often in all of them, and in which frontends.
-    """
+    """Iterate over the operators that do not lower, those of most cases first."""
     cases: Counter[str] = Counter()
     times: Counter[str] = Counter()
     frontends: dict[str, set[str]] = defaultdict(set)
@@ -511,10 +502,7 @@ def unlowered_rows(answers: Iterable[ModelAnswer]) -> Iterator[tuple[str, ...]]:
 
 
 def not_judged_rows(answers: Iterable[ModelAnswer]) -> Iterator[tuple[str, str]]:
-    """Iterate over the cases that were not judged, and why.
-
-    The reason is the last line of a traceback, or the first of a message.
-    """
+    """Iterate over the cases that were not judged, and why."""
     for answer in answers:
         if answer.status == "error":
             lines = answer.message.strip().splitlines() or [""]

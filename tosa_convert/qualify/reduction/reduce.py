@@ -457,10 +457,7 @@ class _Reducer:
         self.shrinker = Shrinker(graph, self.fails, sys.maxsize)
 
     def stored_state(self) -> Mapping[str, Any]:
-        """Read what an earlier run of the same reduction left in the folder; {} if there was none.
-
-        Raises TosaConvertError("option-conflict") for the folder of another one, and ("file-error").
-        """
+        """Read what an earlier run of the same reduction left in the folder; {} if there was none."""
         path = self.folder / STATE
         if not path.exists():
             return {}
@@ -528,10 +525,7 @@ class _Reducer:
         )
 
     def _refuse_unrelated_failure(self) -> None:
-        """Refuse a command that fails whatever the program is, such as one with a spelling mistake.
-
-        The trivial program returns an input of the graph.
-        """
+        """Refuse a command that fails whatever the program is, such as one with a spelling mistake."""
         block = self.graph.main
         if self.expect != ANY_FAILURE or not block.inputs:
             return

@@ -123,7 +123,6 @@ class Simplifier:
         """Return the program with other sizes.
 
         with_rest: the largest size of each RESHAPE's shape becomes what its elements leave.
-        Raises TosaConvertError if the sizes do not fit.
         """
         blocks = []
         for number, (_, block) in enumerate(self.best.graph.blocks()):

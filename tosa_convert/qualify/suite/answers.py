@@ -266,7 +266,6 @@ class Failed:
         """Keep what shows the failure: the program, the inputs, the results, and what was said.
 
         reference, found: the results of the reference and of the backend, if there are any.
-        Raises TosaConvertError("file-error").
         """
         if self.folder is None:
             return
@@ -307,10 +306,7 @@ def remove_kept(keep: Path, name: str, case_folder: Path) -> None:
 def reduced(
     inputs: dict[str, Array], wrong_on: Callable[[dict[str, Array]], str]
 ) -> tuple[dict[str, Array], str]:
-    """Return inputs with as many zeros as possible on which a case is still wrong, and a text.
-
-    wrong_on: says what is wrong on other inputs; "" if nothing is.
-    """
+    """Return inputs with as many zeros as possible on which a case is still wrong, and a text."""
     smallest = reduce_data(inputs, lambda arrays: bool(wrong_on(arrays)))
     count, total = nonzero_elements(smallest)
     said = "\n".join(f"  {line}" for line in wrong_on(smallest).splitlines())
@@ -487,10 +483,7 @@ class Baseline:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read a report that `--json-report` wrote.
-
-    Raises TosaConvertError("file-error").
-    """
+    """Read a report that `--json-report` wrote."""
     expected = "a report that suite --json-report wrote"
     report = read_json(path, expected)
     rows = report.get("answers") if isinstance(report, dict) else None
@@ -569,10 +562,7 @@ def slowdowns(
 
 
 def summary(run: Verdict, seconds: float, earlier: int = 0) -> dict[str, Any]:
-    """Return the counts and every case that did not pass, to be written as JSON.
-
-    earlier: how many answers are those of an earlier run.
-    """
+    """Return the counts and every case that did not pass, to be written as JSON."""
     rows = sorted(run.answers, key=lambda answer: answer.case)
     counts = Counter(answer.status for answer in rows)
     return {

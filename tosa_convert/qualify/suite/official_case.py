@@ -465,10 +465,7 @@ class OfficialCase:
         return dict(rows)
 
     def rule(self, name: str) -> Compliance:
-        """Return the rule of `meta.compliance.tensors` for an output.
-
-        Raises TosaConvertError("file-error") for a damaged one.
-        """
+        """Return the rule of `meta.compliance.tensors` for an output."""
         row = self.rules[name]
         try:
             return parse_compliance(
@@ -549,10 +546,7 @@ def _first_type(block: Block, op: Operator) -> str:
 
 
 def case_inputs(case: OfficialCase) -> dict[str, Array]:
-    """Return the arrays of a case's inputs by key: from its files, else generated.
-
-    Raises TosaConvertError("input-mismatch") for an input that has neither.
-    """
+    """Return the arrays of a case's inputs by key: from its files, else generated."""
     description = case.description
     files = dict(zip(description["ifm_name"], description["ifm_file"], strict=True))
     data_gen = description.get("meta", {}).get("data_gen", {})

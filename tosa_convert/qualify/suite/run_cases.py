@@ -197,10 +197,7 @@ def _compare_files(original: Path, converted: Path) -> tuple[Status, str, int]:
 
 
 def _ours(folder: Path, via: Via, options: RunOptions) -> tuple[Status, str, int]:
-    """Run a case with `inputs.npz`.
-
-    Its outputs are compared with `expected.npz`, or else with the original's.
-    """
+    """Run a case with `inputs.npz`."""
     path = model_of(folder)
     graph = as_graph(convert_there_and_back(path.read_bytes(), via))
     inputs = load_npz(folder / "inputs.npz", {s.key: s.shape for s in input_slots(graph)})

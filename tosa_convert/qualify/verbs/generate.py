@@ -39,10 +39,7 @@ def _without_constants(joined: Callable[..., str], *arguments: Any) -> str:
 
 
 def program_options(*, old: Sequence[str] = ()) -> Callable[[Any], Any]:
-    """Return the decorator that gives a verb the options of random programs.
-
-    old: earlier spellings of --size.
-    """
+    """Return the decorator that gives a verb the options of random programs."""
     names = names_from(lambda: [*_operators(), *_CONSTANTS], absent="")
     only = option(
         "--only",

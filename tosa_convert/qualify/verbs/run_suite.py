@@ -329,10 +329,7 @@ def _print_changes(changed: Changes) -> None:
 def case_runner(
     scheduler: str | None, processes: int, *, fork: bool | None = None
 ) -> tuple[CaseRunner, int]:
-    """Return the runner of the cases, local processes or a Dask cluster, and how many it runs at once.
-
-    fork: whether local processes are forks of this one; by default if that is safe.
-    """
+    """Return what runs the cases, local processes or a Dask cluster, and how many at once."""
     if scheduler is None:
         fork = may_fork() if fork is None else fork
         return on_local_processes(processes, fork=fork), processes
