@@ -28,7 +28,7 @@ from tosa_convert.golden.accuracy.criteria import (
     is_integer,
 )
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.graph.shown import Shown, json_value
+from tosa_convert.graph.shown import Shown
 
 # --------------------------------------------------------------------------------------------------
 # how large the errors of a tensor are: mean, largest, quantiles, signal-to-noise ratio, cosine.
@@ -41,7 +41,7 @@ _BINS: Final = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorStatistics:
+class ErrorStatistics(Shown):
     """The absolute differences of two arrays where both are finite.
 
     mean, largest: of the differences. quantiles: a difference that QUANTILES of the elements do not
@@ -257,14 +257,6 @@ class TensorComparison(Shown):
             text += f"\n       computed by {self.operator} {printable(self.location)}".rstrip()
         return text + note
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON values; infinities and NaN as strings."""
-        row = {name: json_value(getattr(self, name)) for name in TensorComparison.__slots__}
-        if self.statistics is not None:
-            names = ErrorStatistics.__slots__
-            row["statistics"] = {n: json_value(getattr(self.statistics, n)) for n in names}
-        return row
-
 
 def count_text(ok: bool, elements: int, differing: int, failing: int) -> str:
     """Return text that counts the elements of a tensor that are equal, differ, and violate its rule.
@@ -349,15 +341,8 @@ class Comparison(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON values; infinities and NaN as strings."""
-        return {
-            "ok": self.ok,
-            "weak": self.weak,
-            "compared": len(self.tensors),
-            "tensors": [tensor.to_dict() for tensor in self.tensors],
-            "missing": list(self.missing),
-            "extra": list(self.extra),
-            "notes": list(self.notes),
-        }
+        counts = {"ok": self.ok, "weak": self.weak, "compared": len(self.tensors)}
+        return {**counts, **Shown.to_dict(self)}
 
     def to_json(self) -> str:
         """Return `to_dict` as text."""

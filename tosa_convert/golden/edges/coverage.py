@@ -80,6 +80,11 @@ class Exponents(Shown):
         never = f", never {', '.join(missed)}" if (missed := self.missed()) else ""
         return f"; exponents of {self.operand}: {len(self.met)} of {len(self.existing)}{never}"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return how many there are, and the ranges that are missed."""
+        counts = {"existing": len(self.existing), "met": len(self.met)}
+        return {"operand": self.operand, **counts, "missed": self.missed()}
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorEdges(Shown):
@@ -146,25 +151,7 @@ class EdgeCoverage(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON values."""
-        rows = [
-            {
-                "operator": row.operator,
-                "location": row.location,
-                "met": row.met,
-                "missed": [*row.missed],
-                "exponents": [
-                    {
-                        "operand": own.operand,
-                        "existing": len(own.existing),
-                        "met": len(own.met),
-                        "missed": own.missed(),
-                    }
-                    for own in row.exponents
-                ],
-            }
-            for row in self.operators
-        ]
-        return {"met": self.met, "existing": self.existing, "operators": rows}
+        return {"met": self.met, "existing": self.existing, **Shown.to_dict(self)}
 
 
 @takes_keywords(ReadKeywords)

@@ -175,17 +175,9 @@ class Bisection(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON values."""
-        return {
-            "ok": self.ok,
-            "outputs": None if self.outputs is None else self.outputs.to_dict(),
-            "compared": self.compared,
-            "first": None if self.first is None else self.first.to_dict(),
-            "others": [other.to_dict() for other in self.others],
-            "suspects": self.suspects,
-            "inherits": self.inherits,
-            "refused": self.refused,
-            "notes": self.notes,
-        }
+        found = {"ok": self.ok, **Shown.to_dict(self)}
+        del found["largest_batch"]
+        return found
 
 
 def _joined(head: str, texts: list[str]) -> list[str]:

@@ -78,7 +78,7 @@ _NUMBERS: Final = {"first": "from first", "before": "from before", "share": "of 
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Shown):
     """What a source has for a tensor.
 
     first, before: the largest difference from the first source that has the tensor, and from the last
@@ -102,7 +102,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(Shown):
     """A tensor. cells: by source; that of the first source that has it is None."""
 
     name: str
@@ -176,28 +176,10 @@ class Chain(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON values."""
         names = ("before", "after", "ok", "tensor", "operators", "reason", "run")
-        rows = [
-            {
-                "name": row.name,
-                "operator": row.operator,
-                "location": row.location,
-                "shape": list(row.shape),
-                "cells": {
-                    source: cell
-                    and {n: json_value(getattr(cell, n)) for n in (*_NUMBERS, "quantiles")}
-                    for source, cell in row.cells.items()
-                },
-            }
-            for row in self.rows
-        ]
+        found = {"ok": self.ok, **Shown.to_dict(self)}
+        found["chain"] = found.pop("rows")
         links = [{name: json_value(getattr(link, name)) for name in names} for link in self.links]
-        return {
-            "ok": self.ok,
-            "sources": list(self.sources),
-            "chain": rows,
-            "links": links,
-            "notes": list(self.notes),
-        }
+        return {**found, "links": links}
 
 
 def link_of_bisection(

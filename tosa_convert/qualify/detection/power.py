@@ -33,7 +33,7 @@ from tosa_convert.golden.running.run import BATCH_BYTES, select, tensors_in_runs
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, Progress, RunOptions
 from tosa_convert.graph.derived import extract
 from tosa_convert.graph.model import Graph, counted, operator_path, quoted
-from tosa_convert.graph.shown import Shown, table
+from tosa_convert.graph.shown import Shown, json_value, table
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.qualify.bisection.search import Operators
@@ -68,7 +68,7 @@ _LEGEND: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Shown):
     """The smallest size of a change that a verb reports, and the least that any could.
 
     reported: None if it reports no size. noise: the smallest size whose effect is larger than the errors
@@ -85,9 +85,13 @@ class Threshold:
             return None
         return math.inf if self.reported is None else self.reported / self.noise
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields and the ratio; a size that is never reported is null."""
+        return {**Shown.to_dict(self), "ratio": json_value(self.ratio)}
+
 
 @dataclass(frozen=True, slots=True)
-class ChangePower:
+class ChangePower(Shown):
     """A change of a tensor, and how large it is when it is reported.
 
     Sizes are multiples of `unit`: units in the last place of what is changed, or integer steps.
@@ -151,26 +155,9 @@ class TensorPower(Shown):
         return "  ".join(filter(None, _cells(self)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON values; a size that is never reported is null."""
-        rows = []
-        for change in self.changes:
-            row = {name: getattr(change, name) for name in ("run", "kind", "sign", "unit")}
-            row["index"] = list(change.index)
-            for verb in VERBS:
-                found: Threshold = getattr(change, verb)
-                row[verb] = {
-                    "reported": found.reported,
-                    "noise": found.noise,
-                    "ratio": _finite(found.ratio),
-                }
-            rows.append(row)
-        names = ("name", "operator", "location", "dtype", "noise", "unit", "largest", "seen_at")
-        return {
-            **{name: getattr(self, name) for name in names},
-            "shape": list(self.shape),
-            "worst_ratio": {verb: _finite(self.worst_ratio(verb)) for verb in VERBS},
-            "changes": rows,
-        }
+        """Return all fields as JSON values, and what follows from them."""
+        worst = {verb: json_value(self.worst_ratio(verb)) for verb in VERBS}
+        return {**Shown.to_dict(self), "seen_at": self.seen_at, "worst_ratio": worst}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +207,6 @@ def _cell(found: Sequence[Threshold]) -> str:
 def _median(sizes: Sequence[float]) -> float:
     """Return the middle size, the larger one of two."""
     return sorted(sizes)[len(sizes) // 2] if sizes else math.inf
-
-
-def _finite(number: float | None) -> float | str | None:
-    return str(number) if number is not None and not math.isfinite(number) else number
 
 
 def number_text(size: float) -> str:
