@@ -57,7 +57,7 @@ from tosa_convert.golden.accuracy.spreads import (
     spread_of,
     spread_of_scales,
 )
-from tosa_convert.golden.arrays.by_name import Array, scratch_folder, subfolder
+from tosa_convert.golden.arrays.by_name import Array, Lazy, scratch_folder, subfolder
 from tosa_convert.golden.arrays.npz import SCALE_SUFFIX
 from tosa_convert.golden.running.programs import STATE_PREFIX, variables_of, with_final_states
 from tosa_convert.golden.running.run_graph import bounds_in_folder, run_in_folder
@@ -368,22 +368,6 @@ def _flushed(value: Value, row: DType) -> Value:
     return np.where(is_small, np.copysign(0.0, value), value) if is_small.any() else value
 
 
-class LazyChecks(Mapping[str, Check]):
-    """Checks by key, made on every access: each may hold arrays of the size of its tensor."""
-
-    def __init__(self, makers: Mapping[str, Callable[[], Check]]) -> None:
-        self._makers = dict(makers)
-
-    def __getitem__(self, key: str) -> Check:
-        return self._makers[key]()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
-
-
 def judge(
     graph: Graph,
     inputs: Mapping[str, Array],
@@ -466,7 +450,8 @@ def checks_for(
         official = tolerances.official
         more, notes = _measured(graph, inexact, inputs, folder, options, flushed, official=official)
         makers |= more
-    return LazyChecks(makers), tuple(notes)
+    # Made on every access: each may hold arrays of the size of its tensor.
+    return Lazy(makers, lambda key: makers[key]()), tuple(notes)
 
 
 def _measured(

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +20,20 @@ from tosa_convert.process.child import new_temporary_folder, remove_temporary_fo
 from tosa_convert.process.ending_signals import removed_if_ended
 
 Array = npt.NDArray[Any]
+_Value = TypeVar("_Value")
 
 
-class LazyArrays(Mapping[str, Array]):
-    """Arrays by name that are read on every access and not stored.
+class Lazy(Mapping[str, _Value]):
+    """Values by name that are read or made on every access, and not kept.
 
-    read: returns the array of one of the names, from a file for example.
+    read: returns the value of one of the names, from a file for example.
     """
 
-    def __init__(self, names: Iterable[str], read: Callable[[str], Array]) -> None:
+    def __init__(self, names: Iterable[str], read: Callable[[str], _Value]) -> None:
         self._names = dict.fromkeys(names)
         self._read = read
 
-    def __getitem__(self, name: str) -> Array:
+    def __getitem__(self, name: str) -> _Value:
         if name not in self._names:
             raise KeyError(name)
         return self._read(name)
@@ -45,6 +46,9 @@ class LazyArrays(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+LazyArrays = Lazy[Array]
 
 
 def differing_elements(one: Array, other: Array) -> int:
@@ -156,6 +160,30 @@ def npy_pieces(array: Array) -> list[Any]:
 def write_npy(path: Path, array: Array) -> None:
     """Write a scratch `.npy` file. Raises OSError."""
     write_scratch(path, npy_pieces(array))
+
+
+class StoredArrays(Mapping[str, Array]):
+    """Arrays by name, of any type, each in a file of a temporary folder and read on every access."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._rows: dict[str, tuple[Path, np.dtype[Any], tuple[int, ...]]] = {}
+
+    def store(self, name: str, array: Array) -> None:
+        """Write an array. Raises OSError."""
+        path = self._folder / f"stored{len(self._rows)}"
+        write_scratch(path, [np.ascontiguousarray(array).reshape(-1).view(np.uint8).data])
+        self._rows[name] = path, array.dtype, array.shape
+
+    def __getitem__(self, name: str) -> Array:
+        path, row, shape = self._rows[name]
+        return np.fromfile(path, np.uint8).view(row).reshape(shape)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 class OutputFolder:

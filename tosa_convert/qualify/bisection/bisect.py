@@ -23,11 +23,10 @@ from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import (
     Array,
     LazyArrays,
+    StoredArrays,
     differing_elements,
     scratch_folder,
-    write_npy,
 )
-from tosa_convert.golden.arrays.npz import Slot, slots
 from tosa_convert.golden.backends.isolated import part_of, refuse_reader
 from tosa_convert.golden.backends.runners import Backend, Record, Runner, as_backend
 from tosa_convert.golden.checking.check import Reference, with_initial_states
@@ -140,29 +139,11 @@ class WholeProgram:
     def __init__(self, operators: Operators, backend: Runner, folder: Path) -> None:
         self.operators, self.backend = operators, backend
         self.graph = operators.graph
-        self.golden = self._store(folder)
+        self.golden = StoredArrays(folder)
+        for batch in operators.golden(operators.computed):
+            for key in operators.keys(name for _, name in batch.tensors):
+                self.golden.store(key, batch.golden[key])
         self.failing: dict[Cut, Case] = {}
-
-    def _store(self, folder: Path) -> LazyArrays:
-        """Store every computed tensor in a file."""
-        files: dict[str, Path] = {}
-        for batch in self.operators.golden(self.operators.computed):
-            for key in self.operators.keys(name for _, name in batch.tensors):
-                files[key] = folder / f"golden{len(files)}.npy"
-                array = np.ascontiguousarray(batch.golden[key])
-                write_npy(files[key], array.reshape(-1).view(np.uint8))
-        by_key: dict[str, Slot] = {
-            slot.key: slot
-            for name in self.operators.computed
-            for slot in slots(self.graph.main, name)
-        }
-
-        def read(key: str) -> Array:
-            slot = by_key[key]
-            data: Array = np.load(files[key])
-            return data.view(slot.dtype.numpy).reshape(slot.shape)
-
-        return LazyArrays(files, read)
 
     def explain(
         self, wrong: list[str], outputs: list[str], doubtful: Container[int]

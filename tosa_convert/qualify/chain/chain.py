@@ -21,9 +21,9 @@ from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import (
     Array,
     LazyArrays,
+    StoredArrays,
     scratch_folder,
     subfolder,
-    write_npy,
     write_scratch,
 )
 from tosa_convert.golden.arrays.npz import match
@@ -504,15 +504,13 @@ class _Work:
         return Chain(tuple(names), tuple(table.rows(shares)), tuple(shown))
 
     def _of_program(self, name: str, graph: Graph, folder: Path) -> Source:
-        paths: dict[str, Path] = {}
+        stored = StoredArrays(folder)
         for tensor in iterate_tensors(graph, self.given, ("*",), self.options):
             for key, array in tensor.arrays.items():
-                paths[key] = folder / f"{len(paths)}.npy"
-                write_npy(paths[key], np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+                stored.store(key, array)
         if variables_of(graph):
             self.states[name] = run_program(Program(graph), self.given, self.options).variables
-        rows = tensors_of(graph, lambda key: np.load(paths[key]))
-        return Source(name, tuple(row._replace(read=partial(_typed, row)) for row in rows), graph)
+        return Source(name, tuple(tensors_of(graph, stored.__getitem__)), graph)
 
     def _of_model(self, one: _Opened, names: Graph | None, folder: Path) -> Source:
         """Run a framework's model. Its results have the names of the program that is made of it."""
@@ -755,11 +753,6 @@ class _Table:
 def _named(row: Mapping[str, Recorded]) -> Recorded:
     """Return the tensor of a row that names it: that of the first program."""
     return next((one for one in row.values() if one.operator), next(iter(row.values())))
-
-
-def _typed(row: Recorded) -> Array:
-    """Return the array of a tensor whose file has its bytes."""
-    return row.read().view(row.dtype).reshape(row.shape)
 
 
 def _share(row: TensorComparison) -> float | None:

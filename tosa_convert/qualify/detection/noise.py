@@ -22,7 +22,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.criteria import NetworkCheck, NetworkTotals, Spread, half_units
 from tosa_convert.golden.accuracy.error_bounds import FLOATS, numbers, same_values
 from tosa_convert.golden.accuracy.verdict import independent_runs
-from tosa_convert.golden.arrays.by_name import Array, write_scratch
+from tosa_convert.golden.arrays.by_name import Array, StoredArrays
 from tosa_convert.golden.running.programs import STATE_PREFIX, variables_of, with_final_states
 from tosa_convert.graph.derived import touches_variables
 from tosa_convert.graph.dtypes import DType
@@ -319,7 +319,7 @@ class Rerun:
         }
         #: The states of variables after each operator, if there are any.
         self._after: dict[int, dict[str, Array]] = {}
-        self._files: dict[str, tuple[Path, np.dtype[np.generic], tuple[int, ...]]] = {}
+        self._stored = StoredArrays(folder)
         self._given = dict(inputs)
         #: Of the tensor that was changed last: what differs on the way -> the outputs that differ.
         self._latest = ""
@@ -334,7 +334,7 @@ class Rerun:
                 self._after[step.index] = dict(machine.variables)
             if step.operator.spec not in (CONST, CONST_SHAPE):
                 for key, array in step.results.items():
-                    self._store(folder, key, array)
+                    self._stored.store(key, array)
         self._machine = Machine(self.graph)
 
     def _uses_state(self, operator: Operator) -> bool:
@@ -347,24 +347,16 @@ class Rerun:
             message = f"the run in numpy took longer than {self.timeout:g} s"
             raise fail("refmodel-timeout", where, message, "allow more time, or use smaller inputs")
 
-    def _store(self, folder: Path, key: str, array: Array) -> None:
-        path = folder / str(len(self._files))
-        write_scratch(path, [_bits(array).data])
-        self._files[key] = path, array.dtype, array.shape
-
     def array(self, key: str) -> Array:
         """Return an array of the first run: of an input, or of an operator's result."""
-        if key in self._given:
-            return self._given[key]
-        path, kind, shape = self._files[key]
-        return np.fromfile(path, np.uint8).view(kind).reshape(shape)
+        return self._given[key] if key in self._given else self._stored[key]
 
     def value(self, name: str) -> Value:
         """Return the value of a tensor or shape in the first run."""
-        if name in self._files or name in self._given:
+        if name in self._stored or name in self._given:
             scale = name + SCALE_SUFFIX
             data = self.array(name)
-            is_scaled = scale in self._files or scale in self._given
+            is_scaled = scale in self._stored or scale in self._given
             return Scaled(data, self.array(scale)) if is_scaled else data
         return self._machine.value(self.block, {}, name)
 

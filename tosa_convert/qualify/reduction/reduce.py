@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,8 +21,8 @@ import numpy as np
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.arrays.by_name import Array, file_errors, npy_pieces
-from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, save_npz, slots
+from tosa_convert.golden.arrays.by_name import Array, StoredArrays, file_errors
+from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, save_npz
 from tosa_convert.golden.backends.process import digest, of_command, of_software
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, input_slots
 from tosa_convert.golden.running.reference_model_process import (
@@ -442,7 +443,6 @@ class _Reducer:
         self.runs, self.end, self.is_complete = runs, math.inf, True
         self.said = ""
         self.code: int | None = None
-        self._golden: dict[str, Array] | None = None
         self.key = key
         identity = hashlib.sha256(b"".join(api.encode(graph)))
         identity.update(f"{command} {expect}".encode())
@@ -597,33 +597,22 @@ class _Reducer:
         assert self.inputs is not None
         arrays: dict[str, Array] = {}
         for slot in input_slots(part):
-            source = self.inputs if slot.key in self.inputs else self.golden()
+            source = self.inputs if slot.key in self.inputs else self.golden
             arrays[slot.key] = source[slot.key]
         return arrays
 
-    def golden(self) -> dict[str, Array]:
-        """Return every computed tensor, as a mapped file in the work folder; computed once."""
-        if self._golden is None:
-            folder = self.folder / "golden"
-            with file_errors(folder):
-                folder.mkdir(exist_ok=True)
-            golden: dict[str, Array] = {}
+    @cached_property
+    def golden(self) -> StoredArrays:
+        """Return every computed tensor, stored in the work folder."""
+        folder = self.folder / "golden"
+        with file_errors(folder):
+            folder.mkdir(exist_ok=True)
+            golden = StoredArrays(folder)
             for tensor in iterate_tensors(self.graph, self.inputs or {}, options=self.options):
-                for slot in slots(self.graph.main, tensor.name):
-                    path = folder / f"{len(golden)}.npy"
-                    golden[slot.key] = _mapped(path, tensor.arrays[slot.key])
-            self._golden = golden
-        return self._golden
+                for key, array in tensor.arrays.items():
+                    golden.store(key, array)
+        return golden
 
 
 def _key_of(cut: Cut) -> str:
     return hashlib.sha256(json.dumps(cut).encode()).hexdigest()
-
-
-def _mapped(path: Path, array: Array) -> Array:
-    """Write an array to a file and return the mapped file."""
-    contiguous = np.ascontiguousarray(array)
-    stored = contiguous.view(np.uint8).reshape(-1) if array.size else contiguous
-    replace_file(path, npy_pieces(stored))
-    mapped: Array = np.load(path, mmap_mode="r" if array.size else None)
-    return mapped.view(array.dtype).reshape(array.shape)
