@@ -17,7 +17,6 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.accuracy.comparison import Comparison, compare
 from tosa_convert.golden.accuracy.criteria import (
     Check,
     NetworkCheck,
@@ -57,7 +56,7 @@ from tosa_convert.golden.accuracy.spreads import (
     spread_of,
     spread_of_scales,
 )
-from tosa_convert.golden.arrays.by_name import Array, Lazy, scratch_folder, subfolder
+from tosa_convert.golden.arrays.by_name import Array, Lazy, subfolder
 from tosa_convert.golden.arrays.npz import SCALE_SUFFIX
 from tosa_convert.golden.running.programs import STATE_PREFIX, variables_of, with_final_states
 from tosa_convert.golden.running.run_graph import bounds_in_folder, run_in_folder
@@ -368,32 +367,6 @@ def _flushed(value: Value, row: DType) -> Value:
     return np.where(is_small, np.copysign(0.0, value), value) if is_small.any() else value
 
 
-def judge(
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    golden: Mapping[str, Array],
-    actual: Mapping[str, Array],
-    *,
-    tolerances: Tolerances,
-    options: RunOptions,
-    at: Mapping[str, tuple[str, str]] | None = None,
-    notes: tuple[str, ...] = (),
-) -> Comparison:
-    """Compare tensors of a graph's main block with the golden ones."""
-    compared = [key for key in golden if key in actual]
-    places = origins(graph) if at is None else at
-    with scratch_folder() as folder:
-        checks, more = checks_for(graph, compared, inputs, golden, folder, tolerances, options)
-        return compare(
-            golden,
-            actual,
-            tolerances=tolerances,
-            checks=checks,
-            origins=places,
-            notes=(*notes, *more),
-        )
-
-
 def origins(graph: Graph) -> dict[str, tuple[str, str]]:
     """Return operator and location by tensor of the main block."""
     result = {}
@@ -413,7 +386,7 @@ def checks_for(
     tolerances: Tolerances,
     options: RunOptions,
 ) -> tuple[Mapping[str, Check], tuple[str, ...]]:
-    """Return the check of each array that no tolerance names, and notes; see `judge`."""
+    """Return the check of each array that no tolerance names, and notes."""
     graph, states = with_final_states(graph)
     variables = variables_of(graph)
     all_rules = rules(graph, official=tolerances.official)

@@ -486,6 +486,22 @@ def _mismatch(slot: Slot, found: str, expected: str = "") -> TosaConvertError:
     return fail("input-mismatch", f'input "{slot.key}"', f"{found}{wanted}; it is {slot}")
 
 
+def narrowed(array: Array, target: np.dtype[Any], *, rounds: bool = True) -> Array:
+    """Return a framework's array in a program's type, if its values fit; else as it is.
+
+    Unsigned integers keep their bits. rounds: FP64 becomes what the program has.
+    """
+    kinds = array.dtype.kind, target.kind
+    if kinds == ("u", "i") and array.itemsize == target.itemsize:
+        return np.ascontiguousarray(array).view(target).reshape(array.shape)
+    if kinds in (("i", "i"), ("u", "i")) and array.dtype != target:
+        converted = array.astype(target)
+        return converted if np.array_equal(converted, array) else array
+    return (
+        array.astype(target) if rounds and array.dtype == np.float64 and kinds[1] == "f" else array
+    )
+
+
 def missing_input(slot: Slot) -> Finding:
     """Make the finding for an input without an array."""
     return Finding("input-mismatch", f'input "{slot.key}"', f"it is missing; it is {slot}")

@@ -28,7 +28,7 @@ from tosa_convert.golden.arrays.by_name import (
     scratch_errors,
     write_scratch,
 )
-from tosa_convert.golden.arrays.npz import npy_files, open_npz, unpack_npz
+from tosa_convert.golden.arrays.npz import narrowed, npy_files, open_npz, unpack_npz
 from tosa_convert.golden.backends.isolated import (
     NUMPY,
     REFERENCE_MODEL,
@@ -195,8 +195,6 @@ _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
 MANIFEST: Final = "manifest.json"
 #: What the software says of its results.
 _NOTE_FILE: Final = "note.txt"
-#: 64-bit types of frameworks -> the types that TOSA has instead, as numpy writes them.
-_NARROWER: Final = frozenset({("i8", "i4"), ("f8", "f4")})
 #: Software that runs models of its own -> how the original of a TOSA program is given.
 ORIGINALS: Final = {
     "tflite": "tflite:MODEL.tflite",
@@ -429,21 +427,13 @@ def _refuse_missing_file(software: str, original: str) -> None:
 
 
 def in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
-    """Return arrays in the program's types: signless integers, narrowed to 32 bits if they fit."""
+    """Return the arrays of a framework in the program's types."""
     by_key = state_slots(graph) | {slot.key: slot for slot in output_slots(graph)}
 
     def read(key: str) -> Array:
         array, slot = arrays[key], by_key.get(key)
-        wanted = None if slot is None else np.dtype(slot.dtype.numpy)
-        if wanted is None:
-            return array
-        if (array.dtype.kind, wanted.kind) == ("u", "i") and array.itemsize == wanted.itemsize:
-            return np.ascontiguousarray(array).view(wanted).reshape(array.shape)
-        if (array.dtype.str[1:], wanted.str[1:]) not in _NARROWER:
-            return array
-        narrow = array.astype(wanted)
         # Rounding is meant; an integer that does not fit is a difference to be judged.
-        return narrow if wanted.kind == "f" or np.array_equal(narrow, array) else array
+        return array if slot is None else narrowed(array, np.dtype(slot.dtype.numpy))
 
     return LazyArrays(arrays, read)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +18,12 @@ from tosa_convert.errors import Findings, TosaConvertError, fail, printable
 from tosa_convert.golden.accuracy.comparison import Comparison, compare, in_type_of
 from tosa_convert.golden.accuracy.criteria import (
     NO_TOLERANCES,
+    Check,
     Criterion,
     Tolerances,
     criterion_for,
 )
-from tosa_convert.golden.accuracy.verdict import checks_for, judge
+from tosa_convert.golden.accuracy.verdict import checks_for, origins
 from tosa_convert.golden.arrays.by_name import (
     Array,
     LazyArrays,
@@ -249,6 +250,8 @@ def check(
 class Reference:
     """What the reference computes of a program for one set of inputs, once, and the judge of others.
 
+    places: of each tensor the operator and its location, if they are those of a larger program.
+
     `check`, `bisect`, `power`, `suite`, `fuzz`, `chain`, `assert_close` and `convert --check` judge by
     it.
     """
@@ -259,9 +262,11 @@ class Reference:
         inputs: Mapping[str, Array],
         options: RunOptions = DEFAULT_RUN,
         tolerances: Tolerances = NO_TOLERANCES,
+        places: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
         self.graph, self.inputs = graph, inputs
         self.options, self.tolerances = options, tolerances
+        self.places = origins(graph) if places is None else places
 
     @cached_property
     def outputs(self) -> Mapping[str, Array]:
@@ -301,22 +306,35 @@ class Reference:
             for key, array in golden.items()
             if key in actual or is_misnamed or not key.startswith(STATE_PREFIX)
         }
-        return judge(
-            graph,
-            self.inputs,
-            expected,
-            actual,
-            tolerances=self.tolerances,
-            options=self.options,
-            notes=(*notes, *found),
-        )
+        return self.compare(expected, actual, (*notes, *found))
+
+    def compare(
+        self, golden: Mapping[str, Array], actual: Mapping[str, Array], notes: Sequence[str] = ()
+    ) -> Comparison:
+        """Compare any tensors of the main block with the golden ones."""
+        compared = [key for key in golden if key in actual]
+        with scratch_folder() as folder:
+            checks, more = self._checks(compared, golden, folder)
+            return compare(
+                golden,
+                actual,
+                tolerances=self.tolerances,
+                checks=checks,
+                origins=self.places,
+                notes=(*notes, *more),
+            )
+
+    def _checks(
+        self, keys: Iterable[str], golden: Mapping[str, Array], folder: Path
+    ) -> tuple[Mapping[str, Check], tuple[str, ...]]:
+        given = self.graph, keys, self.inputs, golden, folder
+        return checks_for(*given, self.tolerances, self.options)
 
     def criteria(
         self, arrays: Mapping[str, Array], folder: Path
     ) -> tuple[dict[str, Criterion], tuple[str, ...]]:
         """Return what each array of the program is judged by, and notes. folder: an empty one."""
-        given = self.graph, list(arrays), self.inputs, arrays, folder
-        checks, notes = checks_for(*given, self.tolerances, self.options)
+        checks, notes = self._checks(list(arrays), arrays, folder)
         found = {
             key: criterion_for(key, arrays[key].dtype, self.tolerances, checks.get(key))
             for key in arrays

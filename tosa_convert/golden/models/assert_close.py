@@ -26,7 +26,7 @@ from tosa_convert.golden.accuracy.criteria import (
     Tolerances,
 )
 from tosa_convert.golden.arrays.by_name import Array, scratch_folder
-from tosa_convert.golden.arrays.npz import Slot, match
+from tosa_convert.golden.arrays.npz import Slot, match, narrowed
 from tosa_convert.golden.checking.check import Reference
 from tosa_convert.golden.running.programs import as_graph, input_slots, output_slots
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
@@ -269,8 +269,7 @@ def _program(model: Any, inputs: Any, options: Mapping[str, Any]) -> tuple[Graph
     if shapes:
         graph = with_shapes(graph, shapes)
     slots, narrow = input_slots(graph), "f64" in narrow_types(options.get("narrow", ()))
-    arrays = {key: _in_type(given[key], slots, key, is_narrowed=narrow) for key in given}
-    return graph, match(slots, arrays)
+    return graph, match(slots, _in_types(given, slots, rounds=narrow))
 
 
 def _lowered(model: Any, inputs: Any, options: Mapping[str, Any]) -> Graph:
@@ -309,8 +308,7 @@ def _name_of(model: Any) -> str:
 
 def _by_name(found: Any, slots: list[Slot], role: str) -> dict[str, Array]:
     """Return arrays by the names of slots; unsigned integers are signed ones with the same bits."""
-    arrays = _named(found, [slot.key for slot in slots], role)
-    return {key: _in_type(array, slots, key) for key, array in arrays.items()}
+    return _in_types(_named(found, [slot.key for slot in slots], role), slots)
 
 
 def _named(given: Any, names: Iterable[str], role: str) -> dict[str, Array]:
@@ -349,15 +347,12 @@ def _array(value: Any, where: str) -> Array:
     return array
 
 
-def _in_type(array: Array, slots: Iterable[Slot], key: str, *, is_narrowed: bool = False) -> Array:
-    """Return an array of a model in the type that its program has, as far as no value changes.
-
-    Unsigned integers keep their bits. is_narrowed: FP64 becomes FP32, as the user asked.
-    """
-    target = next((np.dtype(slot.dtype.numpy) for slot in slots if slot.key == key), array.dtype)
-    if array.dtype.kind in "iu" and target.kind == "i" and array.dtype != target:
-        if array.dtype.kind == "u" and array.dtype.itemsize == target.itemsize:
-            return np.ascontiguousarray(array).view(target).reshape(array.shape)
-        converted = array.astype(target)
-        return converted if np.array_equal(converted, array) else array
-    return array.astype(target) if is_narrowed and array.dtype == np.float64 else array
+def _in_types(
+    arrays: Mapping[str, Array], slots: Iterable[Slot], *, rounds: bool = False
+) -> dict[str, Array]:
+    """Return arrays of a model in the types that its program has. rounds: FP64 becomes FP32."""
+    types = {slot.key: np.dtype(slot.dtype.numpy) for slot in slots}
+    return {
+        key: narrowed(array, types.get(key, array.dtype), rounds=rounds)
+        for key, array in arrays.items()
+    }

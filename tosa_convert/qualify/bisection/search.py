@@ -15,7 +15,7 @@ from tosa_convert.custom import has_meaning
 from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import Tolerances
-from tosa_convert.golden.accuracy.verdict import judge, origins
+from tosa_convert.golden.accuracy.verdict import origins
 from tosa_convert.golden.arrays.by_name import (
     Array,
     LazyArrays,
@@ -457,15 +457,8 @@ class Operators:
     ) -> Comparison:
         """Compare by the operators' rules; leave out tensors that were not requested."""
         wanted = LazyArrays((key for key in actual if key in expected), actual.__getitem__)
-        return judge(
-            part,
-            given,
-            expected,
-            wanted,
-            tolerances=self.tolerances,
-            options=self.options,
-            at=self.origins,
-        )
+        reference = Reference(part, given, self.options, self.tolerances, self.origins)
+        return reference.compare(expected, wanted)
 
     def judge_record(
         self, recorded: Mapping[str, Array], names: Container[str] | None = None

@@ -26,7 +26,7 @@ from tosa_convert.frontends.unlowered import operator_and_count
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import FLOATING_POINT, Tolerances
 from tosa_convert.golden.arrays.by_name import Array, scratch_folder
-from tosa_convert.golden.arrays.npz import Slot, save_npz
+from tosa_convert.golden.arrays.npz import narrowed, save_npz
 from tosa_convert.golden.backends.process import KeptWorkers, Machine, of_software
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import Reference
@@ -142,7 +142,7 @@ def compare_node_test(
     inputs = {s.key: as_slot(array, s) for s, array in zip(slots, given, strict=True)}
     by_key = {slot.key: slot for slot in results}
     expected = {
-        name: _in_type_of(by_key[name], array)
+        name: narrowed(array, np.dtype(by_key[name].dtype.numpy))
         for name, array in zip(graph.main.outputs, test.outputs, strict=True)
     }
     short = [
@@ -156,20 +156,6 @@ def compare_node_test(
     )
     reference = Reference(graph, inputs, RunOptions(timeout=timeout), tolerances)
     return reference.check(Record("the test", expected))
-
-
-def _in_type_of(slot: Slot, array: Array) -> Array:
-    """Return an expected array in the program's type, if that holds the same values; else as it is."""
-    target = np.dtype(slot.dtype.numpy)
-    kinds = array.dtype.kind, target.kind
-    if kinds == ("f", "f") and array.dtype.itemsize == 8:
-        return array.astype(target)
-    if kinds == ("u", "i") and array.dtype.itemsize == target.itemsize:
-        return array.view(target)
-    if kinds in (("i", "i"), ("u", "i")):
-        narrow = array.astype(target)
-        return narrow if np.array_equal(narrow, array) else array
-    return array
 
 
 @dataclass(frozen=True, slots=True)
