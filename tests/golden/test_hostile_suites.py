@@ -182,7 +182,7 @@ def test_a_defect_of_ours_costs_one_case(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("nothing")
 
-    monkeypatch.setattr(run_cases, "_compare_files", broken)
+    monkeypatch.setattr(run_cases, "case_inputs", broken)
     answer = answered(
         "case", run=lambda name: run_case(str(tmp_path / "cases"), name), key=str.upper, kind=Answer
     )

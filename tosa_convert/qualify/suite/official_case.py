@@ -31,7 +31,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     overflows,
 )
 from tosa_convert.golden.arrays.by_name import Array, write_scratch
-from tosa_convert.golden.arrays.npz import INT48, SCALE_FILE, Slot, load_npy, save_npy, slot_file
+from tosa_convert.golden.arrays.npz import INT48, Slot, load_npy, save_npy, slot_file
 from tosa_convert.golden.running import reference_model_process, run_graph
 from tosa_convert.golden.running.programs import Program, input_slots, load_program, output_slots
 from tosa_convert.golden.running.run_graph import level_argument, link_or_copy
@@ -346,20 +346,6 @@ def read_descriptor(folder: Path) -> dict[str, Any]:
 def case_file(folder: Path, name: str) -> Path:
     """Find a file that a descriptor names. Raises TosaConvertError("unsafe-path") and ("file-error")."""
     return Path(path_below(folder, name, str(folder / NAME)))
-
-
-def case_files(folder: Path, description: Mapping[str, Any]) -> tuple[Path, dict[str, Path]]:
-    """Find the program of a case, and the files of its inputs by their names in `described_run`.
-
-    Files of scales are beside those of the values; files that do not exist are left out.
-    """
-    found: dict[str, Path] = {}
-    for number, name in enumerate(description["ifm_file"]):
-        for suffix in ("", SCALE_FILE):
-            path = case_file(folder, f"{name.removesuffix('.npy')}{suffix}.npy")
-            if os.path.exists(path):
-                found[f"in{number}{suffix}.npy"] = path
-    return case_file(folder, description["tosa_file"]), found
 
 
 def described_run(description: Mapping[str, Any]) -> dict[str, Any]:
