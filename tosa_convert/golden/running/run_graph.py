@@ -117,9 +117,9 @@ def execute_in_numpy(
     named = [(slot, folder / file) for slot, file in _files(graph, block.inputs, ins)]
     found = compute(graph, {slot.key: load_npy(path, slot) for slot, path in named}, options)
     for slot, file in _files(graph, block.outputs, outs):
-        _save(folder / file, slot, found.outputs[slot.key])
+        save_result(folder / file, slot, found.outputs[slot.key])
         if options.bounds:
-            _save(folder / f"{BOUNDS_PREFIX}{file}", slot, found.bounds[slot.key])
+            save_result(folder / f"{BOUNDS_PREFIX}{file}", slot, found.bounds[slot.key])
     return found.seconds
 
 
@@ -131,7 +131,8 @@ def _files(graph: Graph, names: Sequence[str], files: Sequence[str]) -> list[tup
     ]
 
 
-def _save(path: Path, slot: Slot, array: Array) -> None:
+def save_result(path: Path, slot: Slot, array: Array) -> None:
+    """Write an array as the reference model does: in FP64 if it was computed in it."""
     if array.dtype == slot.dtype.numpy:
         save_npy(path, slot, array)
     else:

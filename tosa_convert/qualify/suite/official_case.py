@@ -14,7 +14,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -32,9 +32,9 @@ from tosa_convert.golden.accuracy.error_bounds import (
 )
 from tosa_convert.golden.arrays.by_name import Array, write_scratch
 from tosa_convert.golden.arrays.npz import INT48, Slot, load_npy, save_npy, slot_file
-from tosa_convert.golden.running import reference_model_process, run_graph
+from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.programs import Program, input_slots, load_program, output_slots
-from tosa_convert.golden.running.run_graph import level_argument, link_or_copy
+from tosa_convert.golden.running.run_graph import file_name, run_program, save_result
 from tosa_convert.golden.running.run_options import Level, RunOptions
 from tosa_convert.graph.constant import sign_extend, unpack
 from tosa_convert.graph.dtypes import DType, dtype
@@ -464,9 +464,9 @@ class OfficialCase:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The reference's outputs in FP64 and their bounds, in the files of a folder.
+    """The reference's outputs in FP64 by key, and their bounds if the descriptor asks for them.
 
-    arrays, bounds: by key of the output. The bounds are empty unless the descriptor asks for them.
+    folder: where the official verifier gets what it judges.
     """
 
     folder: Path
@@ -552,53 +552,11 @@ def case_inputs(case: OfficialCase) -> dict[str, Array]:
 def run_reference(
     case: OfficialCase, inputs: Mapping[str, Array], folder: Path, level: str, options: RunOptions
 ) -> Reference:
-    """Run a case's program as it is in FP64."""
-    if options.uses_numpy:
-        return _run_on_numpy(case, inputs, folder, level, options.timeout)
-    wanted, outs = input_slots(case.graph), output_slots(case.graph)
-    for slot in wanted:
-        save_npy(folder / _file(wanted, slot, "in"), slot, inputs[slot.key])
-    description = described_run(
-        {
-            **case.description,
-            "ifm_name": list(dict.fromkeys(slot.tensor for slot in wanted)),
-            "ofm_name": list(dict.fromkeys(slot.tensor for slot in outs)),
-        }
-    )
-    link_or_copy(case.source, folder / "model.tosa")
-    write_scratch(folder / "desc.json", [json.dumps(description).encode()])
-    command = [
-        str(reference_model_process.locate()),
-        "--test_desc=desc.json",
-        "--output_dir=.",
-        level_argument(case.graph, "8k" if level == "8k" else "none"),
-        "--precise_mode=1",
-    ]
-    ended = reference_model_process.run(command, folder, options.timeout)
-    missing = [s.key for s in outs if not (folder / _file(outs, s, "out")).exists()]
-    if ended.code or missing:
-        code = "refmodel-refused" if ended.code > 0 else "refmodel-failed"
-        said = " / ".join(ended.stderr.strip().splitlines()[:3])
-        raise fail(code, str(case.source), f"the reference {describe_exit(ended.code)}: {said}")
-    arrays = {s.key: load_npy(folder / _file(outs, s, "out"), s) for s in outs}
-    bounds = {}
-    for slot in outs:
-        path = folder / ("bounds_" + _file(outs, slot, "out"))
-        if path.exists():
-            bounds[slot.key] = load_npy(path, slot)
-    return Reference(folder, arrays, bounds)
-
-
-def _run_on_numpy(
-    case: OfficialCase, inputs: Mapping[str, Array], folder: Path, level: str, timeout: float
-) -> Reference:
-    """Run a case's program in FP64 on numpy; see `run_reference`."""
+    """Run a case's program as it is in FP64. folder: an empty one, for the official verifier."""
     with_bounds = bool(case.description.get("test_requirements", {}).get("bounds_file_required"))
     limit: Level = "8k" if level == "8k" else "none"
-    options = RunOptions(
-        precise=True, bounds=with_bounds, level=limit, timeout=timeout, engine="numpy"
-    )
-    found = run_graph.compute(case.graph, inputs, options)
+    precise = replace(options, precise=True, bounds=with_bounds, level=limit)
+    found = run_program(case.program, inputs, precise)
     return Reference(folder, found.outputs, found.bounds)
 
 
@@ -671,17 +629,22 @@ def _verified(
     """Return what the official verifier says about an output, with its scales if it has them."""
     outs = output_slots(case.graph)
     folder = reference.folder
+    names = list(dict.fromkeys(slot.tensor for slot in outs))
+    description = described_run({**case.description, "ofm_name": names})
+    write_scratch(folder / "desc.json", [json.dumps(description).encode()])
     results, references, bounds = [], [], []
     for slot in slots:
         if found[slot.key].shape != slot.shape or found[slot.key].dtype != slot.dtype.numpy:
             array = found[slot.key]
             return f"expected {slot}, found {array.dtype}{list(array.shape)}"
-        file = _file(outs, slot, "out")
+        file = file_name(outs, slot, "out")
         save_npy(folder / f"found_{file}", slot, found[slot.key])
+        save_result(folder / file, slot, reference.arrays[slot.key])
         results.append(f"found_{file}")
         references.append(file)
-        if (folder / f"bounds_{file}").exists():
+        if slot.key in reference.bounds:
             bounds.append(f"bounds_{file}")
+            save_result(folder / bounds[-1], slot, reference.bounds[slot.key])
     program = reference_model_process.locate().with_name(_VERIFIER)
     command = [
         str(program),
@@ -720,8 +683,3 @@ def _first_difference(reference: Reference, found: Mapping[str, Array], slots: l
                 f"first at {list(index)}: expected {wanted[index]}, found {given[index]}"
             )
     return "the official verifier refuses it; " + "; ".join(parts)
-
-
-def _file(slots: list[Slot], slot: Slot, prefix: str) -> str:
-    tensors = list(dict.fromkeys(s.tensor for s in slots))
-    return slot_file(f"{prefix}{tensors.index(slot.tensor)}", slot)
