@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 from xml.sax.saxutils import quoteattr
 
@@ -260,8 +261,8 @@ class Failed:
         self,
         inputs: Mapping[str, Array],
         message: str,
-        reference: Mapping[str, Array] | None = None,
-        found: Mapping[str, Array] | None = None,
+        reference: Mapping[str, Array] = MappingProxyType({}),
+        found: Mapping[str, Array] = MappingProxyType({}),
     ) -> None:
         """Keep what shows the failure: the program, the inputs, the results, and what was said.
 
@@ -272,10 +273,10 @@ class Failed:
         with OutputFolder(self.folder) as target:
             target.write("model.tosa", [self.source.read_bytes()])
             target.write("inputs.npz", npz_pieces(dict(inputs)))
-            if reference is not None:
+            if reference:
                 target.write("reference.npz", npz_pieces(dict(reference)))
-            if found is not None:
-                target.write("found.npz", npz_pieces(dict(found)))
+                shown = {key: found[key] for key in reference if key in found}
+                target.write("found.npz", npz_pieces(shown))
             text = f"{self.name}\n{message}\n\n{self.command}\n"
             target.write(_LOG, [text.encode()])
 

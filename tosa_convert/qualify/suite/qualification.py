@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays, scratch_folder, subfolder
 from tosa_convert.golden.arrays.npz import load_npz, unpacked
@@ -321,153 +320,158 @@ def _saved_case(
     machine: Machine,
 ) -> Outcome:
     """Judge a case with a program and `inputs.npz`, as `check --save` writes it, like `check`."""
-    if reason := why_not_allowed(program.graph, settings):
+    graph = program.graph
+    if reason := why_not_allowed(graph, settings):
         return Outcome("not-run", reason)
-    keep = None if settings.keep is None else settings.keep / name
     against = settings.against
     if os.path.isdir(against):
         against = str(Path(against, name))
         if not os.path.isdir(against):
             return Outcome("not-run", f"{settings.against} has no results of it")
-    graph, failed = (
-        program.graph,
-        Failed(name, model_of(folder), keep, settings.command_for(folder)),
-    )
+    keep = None if settings.keep is None else settings.keep / name
+    failed = Failed(name, model_of(folder), keep, settings.command_for(folder))
     backend = backend_on(machine, against, graph, inputs, keep=keep)
-    options = settings.run_options
-    refuse_same_engine(backend, options)
+    run = _Run(graph, backend, machine, settings, failed)
+    return run.judged(inputs, run.like_check)
 
-    def judged(arrays: dict[str, Array], scratch: Path) -> tuple[Comparison, Results, Results]:
-        reference = Reference(graph, arrays, options, settings.tolerances)
+
+class _Verdict(NamedTuple):
+    """What is wrong with the results for some inputs, or "", and these results."""
+
+    wrong: str
+    tensors: int
+    expected: Results
+    found: Results
+    low_precision: str = ""
+
+
+#: Judges a backend on inputs, in an empty folder.
+_Judge = Callable[[dict[str, Array], Path], _Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A case on a backend."""
+
+    graph: Graph
+    backend: Backend
+    machine: Machine
+    settings: Qualification
+    failed: Failed
+
+    def like_check(self, arrays: dict[str, Array], scratch: Path) -> _Verdict:
+        """Judge the backend as `check` does."""
+        options, graph, backend = self.settings.run_options, self.graph, self.backend
+        reference = Reference(graph, arrays, options, self.settings.tolerances)
         expected = reference.outputs
-        found = _timed(backend, machine, lambda: backend_outputs(graph, arrays, backend, scratch))
-        return reference.judge(found), expected, found
+        found = self.timed(lambda: backend_outputs(graph, arrays, backend, scratch))
+        result = reference.judge(found)
+        given = len(result.tensors), expected, found, result.low_precision
+        return _Verdict(result.what_is_wrong, *given)
 
-    with scratch_folder() as scratch:
+    def judged(
+        self, inputs: dict[str, Array], judge: _Judge, *, is_refusal_right: bool = False
+    ) -> Outcome:
+        """Judge a case on its own inputs, and then on further ones; keep what shows that it fails."""
+        refuse_same_engine(self.backend, self.settings.run_options)
+        with scratch_folder() as scratch:
+            try:
+                own = judge(inputs, scratch)
+            except TosaConvertError as error:
+                status = _failed(error)
+                if status == "refused" and is_refusal_right:
+                    return Outcome("pass")
+                self.failed.keep(inputs, str(error))
+                return Outcome(status, str(error))
+            if not own.wrong:
+                return self.on_further_inputs(Outcome("pass", "", own.tensors, own.low_precision))
+            message, is_record = own.wrong, isinstance(self.backend, Record)
+            if self.settings.reduce and self.failed.folder is not None and not is_record:
+                smallest, text = reduced(inputs, _in_folder(judge))
+                message += text
+                self.failed.keep(smallest, message)
+            else:
+                self.failed.keep(inputs, message, own.expected, own.found)
+        return Outcome("wrong", message, own.tensors, at_fault=self.at_fault(inputs))
+
+    def on_further_inputs(self, passed: Outcome) -> Outcome:
+        """Judge a program that is right on its own inputs on those of seeds, like `check`.
+
+        Inputs for which the reference gives no result are left out.
+        """
+        further = [
+            (kind, own)
+            for seed, kind in product(range(self.settings.seeds), self.settings.kinds)
+            for own in (seeds_of_sets(self.graph, seed) if kind == "edges" else (seed,))
+        ]
+        for kind, seed in further:
+            make = edge_sets if kind == "edges" else seeded_inputs
+            name, arrays = "", dict[str, Array]()
+            with scratch_folder() as scratch:
+                try:
+                    ((name, arrays),) = make(self.graph, {}, seed, 1, ())
+                    own = self.like_check(arrays, scratch)
+                except TosaConvertError as error:
+                    if not error.code.startswith("backend-") and error.code != "file-error":
+                        continue
+                    message = f"{name}: {error}"
+                    self.failed.keep(arrays, message)
+                    return Outcome(_failed(error), message, passed.outputs)
+                said = passed.low_precision or own.low_precision
+                passed = Outcome("pass", "", passed.outputs + own.tensors, said)
+                if own.wrong:
+                    message = f"{name}: {own.wrong}"
+                    self.failed.keep(arrays, message, own.expected, own.found)
+                    at_fault = self.at_fault(arrays)
+                    return Outcome("wrong", message, passed.outputs, at_fault=at_fault)
+        return passed
+
+    def at_fault(self, inputs: Mapping[str, Array]) -> list[str]:
+        """Return the operators that `bisect` names in a network that is wrong, each with its type."""
+        settings = self.settings
+        if isinstance(self.backend, Record) or not tested_by(self.graph)[2]:
+            return []
         try:
-            result, expected, found = judged(inputs, scratch)
-        except TosaConvertError as error:
-            failed.keep(inputs, str(error))
-            return Outcome(_failed(error), str(error))
-        message = result.what_is_wrong
-        if (
-            not result.ok
-            and settings.reduce
-            and keep is not None
-            and not isinstance(backend, Record)
-        ):
-            smallest, text = reduced(
-                inputs, _in_folder(lambda *given: judged(*given)[0].what_is_wrong)
+            found = bisect(
+                self.graph,
+                self.backend,
+                inputs,
+                tolerances=settings.tolerances,
+                find_all=True,
+                timeout=settings.timeout,
+                engine=settings.engine,
             )
-            message += text
-            failed.keep(smallest, message)
-        elif not result.ok:
-            # Results of a file are read here, before the file is removed.
-            shown = {key: found[key] for key in expected if key in found}
-            failed.keep(inputs, message, expected, shown)
-    if not result.ok:
-        at_fault = _at_fault(graph, inputs, backend, settings)
-        return Outcome("wrong", message, len(result.tensors), at_fault=at_fault)
-    passed = Outcome("pass", "", len(result.tensors), result.low_precision)
-    return _on_further_inputs(graph, backend, machine, settings, failed, passed)
+        except TosaConvertError:  # the verdict on the case stays
+            return []
+        named = set()
+        for one in filter(None, (found.first, *found.others)):
+            if len(one.operators) == 1:
+                ((_, path, _, _),) = one.operators
+                named.add(named_operator(one.case.graph, path.rpartition(" ")[2]))
+        return sorted(f"{operator} {types}" for operator, types in named)
+
+    def timed(self, run: Callable[[], Results]) -> Results:
+        """Run a backend. Of one in this process the time is taken here."""
+        if not isinstance(self.backend, OtherModel):
+            return run()
+        start, before = time.monotonic(), time.process_time()
+        found = run()
+        seconds, processor = time.monotonic() - start, time.process_time() - before
+        self.machine.used.append(Used(round(seconds, 4), round(processor, 4)))
+        return found
 
 
-def _in_folder(
-    wrong_on: Callable[[dict[str, Array], Path], str],
-) -> Callable[[dict[str, Array]], str]:
+def _in_folder(judge: _Judge) -> Callable[[dict[str, Array]], str]:
     """Return what says what is wrong on inputs, in a folder of its own; "" for other failures."""
 
     def text(arrays: dict[str, Array]) -> str:
         with scratch_folder() as folder:
             try:
-                return wrong_on(arrays, folder)
+                return judge(arrays, folder).wrong
             except TosaConvertError:
                 return ""
 
     return text
-
-
-def _on_further_inputs(
-    graph: Graph,
-    backend: Backend,
-    machine: Machine,
-    settings: Qualification,
-    failed: Failed,
-    passed: Outcome,
-) -> Outcome:
-    """Judge a program that is right on its own inputs on those of seeds, like `check`.
-
-    Inputs for which the reference gives no result are left out.
-    """
-    options = settings.run_options
-    further = [
-        (kind, own)
-        for seed, kind in product(range(settings.seeds), settings.kinds)
-        for own in (seeds_of_sets(graph, seed) if kind == "edges" else (seed,))
-    ]
-    for kind, own in further:
-        make = edge_sets if kind == "edges" else seeded_inputs
-        with scratch_folder() as scratch:
-            try:
-                ((name, arrays),) = make(graph, {}, own, 1, ())
-                reference = Reference(graph, arrays, options, settings.tolerances)
-                expected = reference.outputs
-            except TosaConvertError:
-                continue
-            try:
-                found = backend_outputs(graph, arrays, backend, scratch)
-                result = reference.judge(found)
-            except TosaConvertError as error:
-                message = f"{name}: {error}"
-                failed.keep(arrays, message)
-                return Outcome(_failed(error), message, passed.outputs)
-            said = passed.low_precision or result.low_precision
-            passed = Outcome("pass", "", passed.outputs + len(result.tensors), said)
-            if not result.ok:
-                message = f"{name}: {result.what_is_wrong}"
-                shown = {key: found[key] for key in expected if key in found}
-                failed.keep(arrays, message, expected, shown)
-                at_fault = _at_fault(graph, arrays, backend, settings)
-                return Outcome("wrong", message, passed.outputs, at_fault=at_fault)
-    return passed
-
-
-def _at_fault(
-    graph: Graph, inputs: Mapping[str, Array], backend: Backend, settings: Qualification
-) -> list[str]:
-    """Return the operators that `bisect` names in a network that is wrong, each with its type."""
-    if isinstance(backend, Record) or not tested_by(graph)[2]:
-        return []
-    tolerances, limit = settings.tolerances, settings.timeout
-    try:
-        found = bisect(
-            graph,
-            backend,
-            inputs,
-            tolerances=tolerances,
-            find_all=True,
-            timeout=limit,
-            engine=settings.engine,
-        )
-    except TosaConvertError:  # the verdict on the case stays
-        return []
-    named = set()
-    for one in filter(None, (found.first, *found.others)):
-        if len(one.operators) == 1:
-            ((_, path, _, _),) = one.operators
-            named.add(named_operator(one.case.graph, path.rpartition(" ")[2]))
-    return sorted(f"{operator} {types}" for operator, types in named)
-
-
-def _timed(backend: Backend, machine: Machine, run: Callable[[], Results]) -> Results:
-    """Run a backend. Of one in this process the time is taken here."""
-    if not isinstance(backend, OtherModel):
-        return run()
-    start, before = time.monotonic(), time.process_time()
-    found = run()
-    seconds, processor = time.monotonic() - start, time.process_time() - before
-    machine.used.append(Used(round(seconds, 4), round(processor, 4)))
-    return found
 
 
 def _official_case(
@@ -481,47 +485,23 @@ def _official_case(
     backend = _open(case, name, inputs, settings, keep, machine)
     if backend is None:
         return Outcome("not-run", f"{settings.against} has no results of it")
-    refuse_same_engine(backend, settings.run_options)
-    with scratch_folder() as folder:
-        reference = None
-        if not case.is_expected_to_fail:
-            own = subfolder(folder, "reference")
-            reference = run_reference(case, inputs, own, settings.level, settings.run_options)
-        try:
-            own = subfolder(folder, "backend")
-            found = _timed(backend, machine, lambda: _found(case, backend, inputs, own))
-        except TosaConvertError as error:
-            status = _failed(error)
-            if status == "refused" and case.is_expected_to_fail:
-                return Outcome("pass")
-            failed.keep(inputs, str(error))
-            return Outcome(status, str(error))
-        if reference is None:
-            message = "expected to be refused, and it gave results"
-            return Outcome("wrong", message, len(found))
+    run = _Run(case.graph, backend, machine, settings, failed)
+
+    def judge(arrays: dict[str, Array], folder: Path) -> _Verdict:
+        def compute() -> Results:
+            return _found(case, backend, arrays, subfolder(folder, "backend"))
+
+        if case.is_expected_to_fail:
+            found = run.timed(compute)
+            return _Verdict("expected to be refused, and it gave results", len(found), {}, found)
+        own = subfolder(folder, "reference")
+        reference = run_reference(case, arrays, own, settings.level, settings.run_options)
+        found = run.timed(compute)
         wrong = problems(case, reference, found)
-        if not wrong:
-            passed = Outcome("pass", "", len(reference.arrays))
-            return _on_further_inputs(case.graph, backend, machine, settings, failed, passed)
-        message = _listed(wrong)
-        if settings.reduce and keep is not None and not isinstance(backend, Record):
+        text = "\n".join(f"{key}: {said}" for key, said in wrong.items())
+        return _Verdict(text, len(reference.arrays), reference.arrays, found)
 
-            def wrong_on(arrays: dict[str, Array], folder: Path) -> str:
-                own = subfolder(folder, "reference")
-                golden = run_reference(case, arrays, own, settings.level, settings.run_options)
-                given = _found(case, backend, arrays, subfolder(folder, "backend"))
-                return _listed(problems(case, golden, given))
-
-            smallest, text = reduced(inputs, _in_folder(wrong_on))
-            message += text
-            failed.keep(smallest, message)
-        else:
-            failed.keep(inputs, message, reference.arrays, found)
-        return Outcome("wrong", message, len(reference.arrays))
-
-
-def _listed(wrong: Mapping[str, str]) -> str:
-    return "\n".join(f"{key}: {text}" for key, text in wrong.items())
+    return run.judged(inputs, judge, is_refusal_right=case.is_expected_to_fail)
 
 
 def _failed(error: TosaConvertError) -> Status:
