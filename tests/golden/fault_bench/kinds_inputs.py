@@ -86,6 +86,24 @@ def comparisons() -> Iterator[Fault]:
     )
 
 
+def wide_integers() -> Iterator[Fault]:
+    """INT64 on a machine of 32 bits."""
+    yield from rows(
+        "INT64 is computed in 32 bits",
+        make=lambda b, x: b.add(x, b.const([[5]], "int64")),
+        change=instead(lambda r, x, y: (x.astype(np.int32) + y).astype(np.int32)),
+        dtypes=("INT64",),
+        values=[2**40 + 1],
+    )
+    yield from rows(
+        "comparisons of INT64 see 32 bits",
+        make=lambda b, x: b.greater(x, b.const([[7]], "int64")),
+        change=instead(lambda r, x, y: x.astype(np.int32) > y),
+        dtypes=("INT64",),
+        values=[2**40],
+    )
+
+
 def argmaxes() -> Iterator[Fault]:
     """Indices of greatest elements."""
     for kind, change, values in (
@@ -462,6 +480,7 @@ def faults() -> Iterator[Fault]:
     """Iterate over the faults of this file."""
     for group in (
         comparisons,
+        wide_integers,
         argmaxes,
         relations,
         casts,
