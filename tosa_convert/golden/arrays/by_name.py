@@ -48,7 +48,8 @@ class Lazy(Mapping[str, _Value]):
         return len(self._names)
 
 
-LazyArrays = Lazy[Array]
+class LazyArrays(Lazy[Array]):
+    """Arrays by name that are read on every access and not stored."""
 
 
 def differing_elements(one: Array, other: Array) -> int:
