@@ -10,7 +10,6 @@ import math
 import operator
 import os
 import re
-import shutil
 import tokenize
 import weakref
 import zipfile
@@ -26,7 +25,6 @@ from tosa_convert.errors import Finding, TosaConvertError, fail, suggest
 from tosa_convert.golden.arrays.by_name import (
     Array,
     LazyArrays,
-    file_errors,
     incomplete_file,
     npy_pieces,
     write_npy,
@@ -287,30 +285,15 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
 def unpack_npz(
     path: Path, folder: Path, shapes: Mapping[str, Shape] | None = None
 ) -> Mapping[str, Array]:
-    """Unpack the arrays of an `.npz` file into a folder, and read them from there on demand.
-
-    shapes: the expected one of each array, if they are known. The data of an array that has another
-        one, or that is not expected, is not unpacked; see `read_npy`.
-    """
-    files: dict[str, Path] = {}
-    others: dict[str, Array] = {}
-    archive, members = _open_archive(path)
-    with _reading(path), archive:
-        for name, entry in members.items():
-            if shapes is not None:
-                with archive.open(entry) as source:
-                    other = _of_another_shape(source, shapes.get(name))
-                if other is not None:
-                    others[name] = other
-                    continue
-            target = folder / f"unpacked{len(files)}.npy"
-            with archive.open(entry) as source, file_errors(target), open(target, "wb") as file:
-                shutil.copyfileobj(source, file, 1 << 20)
-            files[name] = target
-    arrays = npy_files(files)
-    return LazyArrays(
-        [*files, *others], lambda name: others[name] if name in others else arrays[name]
-    )
+    """Unpack the arrays of an `.npz` file into a folder, and read them from there; see `load_npz`."""
+    stored, others = StoredArrays(folder), dict[str, Array]()
+    opened = open_npz(path, shapes)
+    for name, array in opened.items():
+        if any(array.strides) or not array.size:
+            stored.store(name, array)
+        else:  # of another shape: it takes no memory, and may not fit written out
+            others[name] = array
+    return LazyArrays(opened, lambda name: others[name] if name in others else stored[name])
 
 
 def npy_files(files: Mapping[str, Path]) -> LazyArrays:
@@ -395,7 +378,7 @@ class Slot:
     @property
     def nbytes(self) -> int:
         """Bytes of the array, unpacked."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.element_bytes
+        return math.prod(self.shape) * self.dtype.element_bytes
 
     def __str__(self) -> str:
         return f'"{self.key}" {self.dtype}{list(self.shape)}'
@@ -570,8 +553,7 @@ def load_npy(path: Path, slot: Slot) -> Array:
     if raw.dtype == np.float64:
         return raw.reshape(slot.shape)
     if row.is_packed and not row.is_in_bytes:
-        count = int(np.prod(slot.shape, dtype=np.int64))
-        return unpack(raw.reshape(-1), row.bits, count).view(row.numpy).reshape(slot.shape)
+        return _of_packed(slot, raw)
     if row.is_in_bytes:
         raw = raw.astype(row.numpy)
     elif raw.dtype != row.numpy:
@@ -589,5 +571,9 @@ def unpacked(slot: Slot, array: Array) -> Array:
         return array
     if array.shape != (*slot.shape[:-1], row.wire_bytes(slot.shape[-1])):
         return array
-    count = int(np.prod(slot.shape, dtype=np.int64))
-    return unpack(array.reshape(-1), row.bits, count).view(row.numpy).reshape(slot.shape)
+    return _of_packed(slot, array)
+
+
+def _of_packed(slot: Slot, array: Array) -> Array:
+    codes = unpack(array.reshape(-1), slot.dtype.bits, math.prod(slot.shape))
+    return codes.view(slot.dtype.numpy).reshape(slot.shape)

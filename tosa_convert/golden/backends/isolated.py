@@ -289,12 +289,12 @@ class Command(_Isolated):
         answer: Mapping[str, Array]
         if with_folders:
             answer = by_position(part, numbered(folder / "out", "out"), self.name)
+            for name in answer:
+                answer[name]  # a damaged array is found here
         elif (folder / "out.npz").exists():
             answer = unpack_npz(folder / "out.npz", folder, shapes_of_results(part))
         else:
             raise fail("backend-failed", self.name, last_words(ended, " and no outputs"))
-        for name in answer:
-            answer[name]  # a damaged array is found here
         for name in ("in.npz", "out.npz"):
             (folder / name).unlink(missing_ok=True)
         return answer
