@@ -32,7 +32,7 @@ def imports_from_below(sources: list[Source], order: list[str]) -> list[str]:
 
 
 def part_of(module: str) -> str:
-    """`tosa_convert.golden.arrays` for tosa_convert.golden.arrays.npz."""
+    """`tosa_convert.golden.arrays` for tosa_convert.golden.arrays.by_name."""
     return ".".join(module.split(".")[:3])
 
 

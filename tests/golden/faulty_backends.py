@@ -15,8 +15,7 @@ import numpy as np
 from golden.conftest import Builder
 from golden.correct_backends import CorrectBackend
 
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import Slot
+from tosa_convert.golden.arrays.by_name import Array, Slot
 from tosa_convert.graph import Block, Graph, Operator, Region, dtype, operator
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.opset import VARIABLE_WRITE

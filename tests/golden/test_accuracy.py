@@ -24,7 +24,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     rule_of,
     rules,
 )
-from tosa_convert.golden.arrays.npz import Slot, save_npy
+from tosa_convert.golden.arrays.by_name import Slot, save_npy
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running import reference_model_process

@@ -11,7 +11,7 @@ import pytest
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.npz import load_npz
+from tosa_convert.golden.arrays.by_name import load_npz
 from tosa_convert.golden.backends.runners import ADAPTERS
 from tosa_convert.qualify.campaign.observe import says_nothing
 from tosa_convert.qualify.campaign.run import observe_again

@@ -21,7 +21,7 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.npz import save_npz
+from tosa_convert.golden.arrays.by_name import save_npz
 from tosa_convert.golden.running.programs import input_slots, random_inputs
 from tosa_convert.golden.running.run import run
 from tosa_convert.qualify.random_graphs.generate import generate

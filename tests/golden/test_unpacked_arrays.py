@@ -19,8 +19,8 @@ import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.cli.check_model import check_model
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays import npz
-from tosa_convert.golden.arrays.npz import load_npz, save_npz, stored_arrays
+from tosa_convert.golden.arrays import by_name
+from tosa_convert.golden.arrays.by_name import load_npz, save_npz, stored_arrays
 from tosa_convert.qualify.models.find_cases import inputs_of
 
 Run = Callable[..., tuple[int, str]]
@@ -106,7 +106,7 @@ def test_samples_are_read_one_by_one(run: Run, monkeypatch: pytest.MonkeyPatch) 
         assert [next(rows).tolist() for _ in range(2)] == [[0] * 4] * 2
         rows.close()  # type: ignore[attr-defined]
     np.savez_compressed("fortran.npz", x=np.asfortranarray(samples))
-    monkeypatch.setattr(npz, "_WHOLE_BYTES", ALLOWED)
+    monkeypatch.setattr(by_name, "_WHOLE_BYTES", ALLOWED)
     with _little_memory(), pytest.raises(TosaConvertError, match="Fortran order"):
         next(next(stored_arrays("fortran.npz"))[1].rows())
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, Slot
+from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Slot
 from tosa_convert.golden.running.programs import indexed, input_slots
 from tosa_convert.graph.model import Block, Graph, Operator
 

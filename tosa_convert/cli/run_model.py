@@ -26,8 +26,16 @@ from tosa_convert.cli.messages import (
 )
 from tosa_convert.errors import fail, printable
 from tosa_convert.golden.accuracy.criteria import FLOATING_POINT, Tolerances
-from tosa_convert.golden.arrays.by_name import Array, npy_pieces
-from tosa_convert.golden.arrays.npz import Shape, Slot, load_npz, match, npz_pieces, read_npy
+from tosa_convert.golden.arrays.by_name import (
+    Array,
+    Shape,
+    Slot,
+    load_npz,
+    match,
+    npy_pieces,
+    npz_pieces,
+    read_npy,
+)
 from tosa_convert.golden.backends.runners import Backend, open_backend
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.running.programs import (

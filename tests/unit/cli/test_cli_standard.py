@@ -22,7 +22,7 @@ from tosa_convert.cli.main import run, tosa_flatbuffer
 from tosa_convert.cli.option import Folder, NamesFile, Option
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.write import dumps
-from tosa_convert.golden.arrays.npz import save_npz
+from tosa_convert.golden.arrays.by_name import save_npz
 from tosa_convert.graph import Graph, compare
 from tosa_convert.io.formats import WRITTEN, sniff
 

@@ -16,16 +16,19 @@ from typing import Final
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.read import open_input
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays, write_npy, write_scratch
-from tosa_convert.golden.arrays.npz import (
+from tosa_convert.golden.arrays.by_name import (
     INT48,
     SCALE_SUFFIX,
+    Array,
+    LazyArrays,
     Slot,
     coerce,
     match,
     npz_pieces,
     slots,
     unpack_npz,
+    write_npy,
+    write_scratch,
 )
 from tosa_convert.golden.backends.process import (
     REFUSED,

@@ -21,8 +21,13 @@ from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail, suggest
 from tosa_convert.extensions import PREFIX, find_extension, is_extension, near_extension
-from tosa_convert.golden.arrays.by_name import Array, file_errors, write_npy, write_scratch
-from tosa_convert.golden.arrays.npz import read_npy
+from tosa_convert.golden.arrays.by_name import (
+    Array,
+    file_errors,
+    read_npy,
+    write_npy,
+    write_scratch,
+)
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.reference_model_process import (
     command_words,

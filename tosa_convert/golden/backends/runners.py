@@ -24,11 +24,14 @@ from tosa_convert.extensions import find_extension, is_extension
 from tosa_convert.golden.arrays.by_name import (
     Array,
     LazyArrays,
+    narrowed,
     new_scratch_folder,
+    npy_files,
+    open_npz,
     scratch_errors,
+    unpack_npz,
     write_scratch,
 )
-from tosa_convert.golden.arrays.npz import narrowed, npy_files, open_npz, unpack_npz
 from tosa_convert.golden.backends.isolated import (
     NUMPY,
     REFERENCE_MODEL,

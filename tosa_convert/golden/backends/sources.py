@@ -23,8 +23,7 @@ from tosa_convert.golden.accuracy.comparison import (
     ErrorStatistics,
     StatisticsBuilder,
 )
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import slots
+from tosa_convert.golden.arrays.by_name import Array, slots
 from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.graph.model import Graph, name_in_location, operator_path
 from tosa_convert.io.files import read_json

@@ -25,14 +25,18 @@ from tosa_convert.golden.accuracy.criteria import (
 )
 from tosa_convert.golden.accuracy.verdict import checks_for, origins
 from tosa_convert.golden.arrays.by_name import (
+    SCALE_SUFFIX,
     Array,
     LazyArrays,
     OutputFolder,
+    Slot,
+    coerce,
     differing_elements,
+    npz_pieces,
     scratch_folder,
+    stored_arrays,
     subfolder,
 )
-from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, Slot, coerce, npz_pieces, stored_arrays
 from tosa_convert.golden.backends.isolated import (
     NUMPY,
     OtherModel,

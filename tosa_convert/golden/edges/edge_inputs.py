@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import Slot, match
+from tosa_convert.golden.arrays.by_name import Array, Slot, match
 from tosa_convert.golden.edges.coverage import (
     CoverageWatch,
     EdgeCoverage,

@@ -13,8 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import Slot
+from tosa_convert.golden.arrays.by_name import Array, Slot
 from tosa_convert.golden.edges.back_propagation import back_propagate, extreme_targets
 from tosa_convert.golden.edges.coverage import (
     CoverageWatch,

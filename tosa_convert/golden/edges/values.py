@@ -17,8 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, Slot
+from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Slot
 from tosa_convert.golden.running.programs import random_array
 from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.graph.dtypes import FLOATS, FP8, DType

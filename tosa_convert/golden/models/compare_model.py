@@ -18,8 +18,7 @@ from tosa_convert.frontends.table import FRONTENDS, RUNTIMES, Installed, fronten
 from tosa_convert.golden.accuracy.comparison import Comparison, TensorComparison
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, is_integer
 from tosa_convert.golden.accuracy.error_bounds import same_values
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays, scratch_folder
-from tosa_convert.golden.arrays.npz import Slot, match
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays, Slot, match, scratch_folder
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import (
     HIDES_STATES,

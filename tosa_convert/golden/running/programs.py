@@ -20,8 +20,7 @@ from tosa_convert.custom import give_meaning
 from tosa_convert.errors import Finding, Findings, TosaConvertError, fail, suggest
 from tosa_convert.formats.read import open_input, read_module, weights_beside
 from tosa_convert.formats.read import read as read_graph
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, Slot, coerce, match, slots
+from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Slot, coerce, match, slots
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.derived import reachable, unused_name
 from tosa_convert.graph.dtypes import DTYPES, FLOATS, DType

@@ -19,8 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail, suggest
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays, OutputFolder, scratch_folder
-from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, Slot, load_npy, save_npy, slot_file, slots
+from tosa_convert.golden.arrays.by_name import (
+    SCALE_SUFFIX,
+    Array,
+    LazyArrays,
+    OutputFolder,
+    Slot,
+    load_npy,
+    save_npy,
+    scratch_folder,
+    slot_file,
+    slots,
+)
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
     as_graph,

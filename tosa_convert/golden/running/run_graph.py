@@ -22,19 +22,17 @@ from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import (
     Array,
     LazyArrays,
-    full_disk,
-    scratch_folder,
-    write_npy,
-    write_scratch,
-)
-from tosa_convert.golden.arrays.npz import (
     Slot,
     coerce,
+    full_disk,
     load_npy,
     missing_input,
     save_npy,
+    scratch_folder,
     slot_file,
     slots,
+    write_npy,
+    write_scratch,
 )
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.programs import (

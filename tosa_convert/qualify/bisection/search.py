@@ -17,13 +17,15 @@ from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import Tolerances
 from tosa_convert.golden.accuracy.verdict import origins
 from tosa_convert.golden.arrays.by_name import (
+    SCALE_SUFFIX,
     Array,
     LazyArrays,
     OutputFolder,
+    npz_pieces,
     scratch_folder,
+    slots,
     subfolder,
 )
-from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, npz_pieces, slots
 from tosa_convert.golden.backends.isolated import OtherModel, with_slot_types
 from tosa_convert.golden.backends.runners import Backend, Record, Runner
 from tosa_convert.golden.backends.sources import Recorded, same_tensors, tensors_of

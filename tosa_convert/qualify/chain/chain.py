@@ -22,11 +22,11 @@ from tosa_convert.golden.arrays.by_name import (
     Array,
     LazyArrays,
     StoredArrays,
+    match,
     scratch_folder,
     subfolder,
     write_scratch,
 )
-from tosa_convert.golden.arrays.npz import match
 from tosa_convert.golden.backends.process import KeptWorkers, Machine, run_worker
 from tosa_convert.golden.backends.runners import (
     WITH_STATES,

@@ -17,8 +17,7 @@ import numpy as np
 from tosa_convert.errors import printable
 from tosa_convert.golden.accuracy.comparison import compare_tensor
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Criterion, Tolerances
-from tosa_convert.golden.arrays.by_name import Array, scratch_folder, subfolder
-from tosa_convert.golden.arrays.npz import slots
+from tosa_convert.golden.arrays.by_name import Array, scratch_folder, slots, subfolder
 from tosa_convert.golden.checking.check import Reference, seeded_inputs
 from tosa_convert.golden.edges.coverage import CoverageWatch
 from tosa_convert.golden.edges.values import run_forward

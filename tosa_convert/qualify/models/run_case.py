@@ -25,8 +25,7 @@ from tosa_convert.frontends.table import FRONTENDS, missing, recognize
 from tosa_convert.frontends.unlowered import operator_and_count
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import FLOATING_POINT, Tolerances
-from tosa_convert.golden.arrays.by_name import Array, scratch_folder
-from tosa_convert.golden.arrays.npz import narrowed, save_npz
+from tosa_convert.golden.arrays.by_name import Array, narrowed, save_npz, scratch_folder
 from tosa_convert.golden.backends.process import KeptWorkers, Machine, of_software
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import Reference

@@ -21,8 +21,13 @@ import numpy as np
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.arrays.by_name import Array, StoredArrays, file_errors
-from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, save_npz
+from tosa_convert.golden.arrays.by_name import (
+    SCALE_SUFFIX,
+    Array,
+    StoredArrays,
+    file_errors,
+    save_npz,
+)
 from tosa_convert.golden.backends.process import digest, of_command, of_software
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, input_slots
 from tosa_convert.golden.running.reference_model_process import (

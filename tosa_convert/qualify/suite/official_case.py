@@ -30,8 +30,15 @@ from tosa_convert.golden.accuracy.error_bounds import (
     numbers,
     overflows,
 )
-from tosa_convert.golden.arrays.by_name import Array, write_scratch
-from tosa_convert.golden.arrays.npz import INT48, Slot, load_npy, save_npy, slot_file
+from tosa_convert.golden.arrays.by_name import (
+    INT48,
+    Array,
+    Slot,
+    load_npy,
+    save_npy,
+    slot_file,
+    write_scratch,
+)
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.programs import Program, input_slots, load_program, output_slots
 from tosa_convert.golden.running.run_graph import file_name, run_program, save_result

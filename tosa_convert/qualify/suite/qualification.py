@@ -15,8 +15,14 @@ from typing import Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays, scratch_folder, subfolder
-from tosa_convert.golden.arrays.npz import load_npz, unpacked
+from tosa_convert.golden.arrays.by_name import (
+    Array,
+    LazyArrays,
+    load_npz,
+    scratch_folder,
+    subfolder,
+    unpacked,
+)
 from tosa_convert.golden.backends.isolated import (
     NUMPY,
     REFERENCE_MODEL,

@@ -16,8 +16,7 @@ from typing import Final, Literal
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.comparison import compare
-from tosa_convert.golden.arrays.by_name import Array, scratch_folder, write_scratch
-from tosa_convert.golden.arrays.npz import load_npz
+from tosa_convert.golden.arrays.by_name import Array, load_npz, scratch_folder, write_scratch
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running.programs import as_graph, input_slots, output_slots, state_slots
 from tosa_convert.golden.running.run import run
