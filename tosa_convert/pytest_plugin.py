@@ -173,7 +173,7 @@ def _is_named_case(parent: pytest.Collector, folder: Path) -> bool:
 
 
 def _is_case(folder: Path) -> bool:
-    from tosa_convert.qualify.suite.run_cases import MODELS
+    from tosa_convert.qualify.suite.qualification import MODELS
 
     if (folder / _OFFICIAL).exists():
         return True
@@ -307,8 +307,7 @@ class CaseItem(_Item):
 
     def runtest(self) -> None:
         """Run the case, and judge the answer as `suite` does."""
-        from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
-        from tosa_convert.qualify.suite.run_cases import run_case
+        from tosa_convert.qualify.suite.qualification import Qualification, qualify_case, run_case
 
         folder = self.path.parent
         against = self.config.getoption("--tosa-against")

@@ -32,8 +32,7 @@ from tosa_convert.qualify.suite.answers import (
 )
 from tosa_convert.qualify.suite.engine import answered
 from tosa_convert.qualify.suite.official_case import read_descriptor
-from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
-from tosa_convert.qualify.suite.run_cases import run_case
+from tosa_convert.qualify.suite.qualification import Qualification, qualify_case, run_case
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes and links as POSIX has them")
@@ -177,12 +176,12 @@ def test_one_bad_case_is_its_own_failure(
 def test_a_defect_of_ours_costs_one_case(
     case: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from tosa_convert.qualify.suite import run_cases
+    from tosa_convert.qualify.suite import qualification
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("nothing")
 
-    monkeypatch.setattr(run_cases, "case_inputs", broken)
+    monkeypatch.setattr(qualification, "case_inputs", broken)
     answer = answered(
         "case", run=lambda name: run_case(str(tmp_path / "cases"), name), key=str.upper, kind=Answer
     )

@@ -33,11 +33,14 @@ from tosa_convert.qualify.suite.answers import SKIPPED, Answer, Journal, Verdict
 from tosa_convert.qualify.suite.html_table import Page, backend_page
 from tosa_convert.qualify.suite.qualification import (
     Qualification,
+    Via,
+    files_of_case,
     files_qualified,
+    find_cases,
     may_run,
     qualify_case,
+    run_case,
 )
-from tosa_convert.qualify.suite.run_cases import Via, files_of_case, find_cases, run_case
 
 #: Runs a function on each of many cases; yields the answers as they come, in any order.
 CaseRunner = Callable[[Callable[[str], Answer], list[str]], Generator[Answer, None, None]]
