@@ -68,6 +68,11 @@ class Source:
     scaled: bool = False
     like: tuple[str, ...] = ()
 
+    def program(self, seed: int, size: int, kinds: Sequence[str] | None) -> Graph:
+        """Return a generated program."""
+        given = {"profile": self.profile, "types": self.types}
+        return generate(seed, size, kinds=kinds, level=self.level, scaled=self.scaled, **given)
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -117,28 +122,16 @@ def make_trial(source: Source, number: int) -> Trial:
 
 def _generated(source: Source, seed: int, size: int, choose: random.Random) -> tuple[Graph, str]:
     """Return a random program, half of them of few kinds of operators, and how it was made."""
-
-    def made(size: int, kinds: Sequence[str] | None) -> Graph:
-        return generate(
-            seed,
-            size,
-            kinds=kinds,
-            profile=source.profile,
-            types=source.types,
-            level=source.level,
-            scaled=source.scaled,
-        )
-
     if choose.random() < 0.5:
         known = GENERATED if source.kinds is None else source.kinds
         few = choose.sample(known, min(choose.choice(_FEW), len(known)))
         larger = min(2 * size + 4, source.size)
         try:
             command = f"generate --seed {seed} --size {larger} --only {','.join(few)}"
-            return made(larger, few), command
+            return source.program(seed, larger, few), command
         except TosaConvertError:
             pass  # the target has none of them, or they find no operands
-    return made(size, source.kinds), f"generate --seed {seed} --size {size}"
+    return source.program(seed, size, source.kinds), f"generate --seed {seed} --size {size}"
 
 
 def _is_within(graph: Graph, source: Source) -> bool:

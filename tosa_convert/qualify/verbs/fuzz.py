@@ -10,7 +10,7 @@ from tosa_convert.cli.command import Verb
 from tosa_convert.cli.messages import note, say
 from tosa_convert.cli.option import add_options, option
 from tosa_convert.errors import printable
-from tosa_convert.qualify.verbs.generate import program_options
+from tosa_convert.qualify.verbs.generate import program_options, source_of
 
 #: Seconds that reductions have together, however short the time for new programs is.
 _LEAST_REDUCING = 120.0
@@ -43,22 +43,11 @@ def fuzz(against: str, work: str, **options: Any) -> int:
     from pathlib import Path
 
     from tosa_convert.graph.model import counted
-    from tosa_convert.qualify.campaign.observe import Consumer, Source
+    from tosa_convert.qualify.campaign.observe import Consumer
     from tosa_convert.qualify.campaign.run import Campaign, run_campaign
     from tosa_convert.qualify.verbs.run_suite import case_runner
 
-    kinds = tuple(filter(None, options["only"].split(","))) or None
-    types = tuple(options["types"].split(",")) if options["types"] else None
-    source = Source(
-        seed=options["seed"],
-        size=options["operators"],
-        kinds=kinds,
-        profile=options["profile"],
-        types=types,
-        level=options["level"] or "8k",
-        scaled=options["scaled"],
-        like=tuple(str(Path(path).resolve()) for path in options["like"]),
-    )
+    source = source_of(options)
     # No forks: a process that has threads, as those of numpy, is not forked safely for hours.
     run_trials, jobs = case_runner(
         options["scheduler"], options["jobs"] or os.cpu_count() or 1, fork=False

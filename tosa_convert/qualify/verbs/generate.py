@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,6 +16,7 @@ from tosa_convert.errors import printable
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
     from tosa_convert.io.formats import Format
+    from tosa_convert.qualify.campaign.observe import Source
 
 
 #: Operators that are generated as others need them.
@@ -57,6 +58,24 @@ def program_options(*, old: Sequence[str] = ()) -> Callable[[Any], Any]:
     return lambda command: functools.reduce(lambda found, row: row(found), rows, command)
 
 
+def source_of(options: Mapping[str, Any]) -> Source:
+    """Return what the options of random programs say."""
+    from pathlib import Path
+
+    from tosa_convert.qualify.campaign.observe import Source
+
+    return Source(
+        seed=options["seed"],
+        size=options["operators"],
+        kinds=tuple(filter(None, options["only"].split(","))) or None,
+        profile=options["profile"],
+        types=tuple(options["types"].split(",")) if options["types"] else None,
+        level=options["level"] or "8k",
+        scaled=options["scaled"],
+        like=tuple(str(Path(path).resolve()) for path in options["like"]),
+    )
+
+
 @click.command("generate", cls=Verb)
 @option("--seed", required=True)
 @add_options("--count")
@@ -73,20 +92,7 @@ def program_options(*, old: Sequence[str] = ()) -> Callable[[Any], Any]:
 @program_options(old=("--operators",))
 @option("--output", required=True, more="With --count it is a folder.")
 @option("--to", more="Standard output is a flatbuffer.")
-def generate(
-    seed: int,
-    operators: int,
-    count: int | None,
-    like: tuple[str, ...],
-    only: str,
-    profile: str | None,
-    types: str | None,
-    level: Literal["8k", "none"] | None,
-    scaled: bool,
-    output: str,
-    to: Format | None,
-    edges: bool,
-) -> int:
+def generate(count: int | None, output: str, to: Format | None, edges: bool, **options: Any) -> int:
     """Write a random valid program, or a folder of cases for `suite`.
 
     A case is a folder with `model.tosa` and random `inputs.npz`, or edge inputs.
@@ -99,20 +105,13 @@ def generate(
     from tosa_convert.io.files import STANDARD
     from tosa_convert.qualify.campaign.observe import program_like
 
-    kinds = list(filter(None, only.split(","))) or None
+    source = source_of(options)
+    seed, like = source.seed, source.like
 
     def made(seed: int) -> Graph:
         if like:
-            return program_like(like[seed % len(like)], seed, operators)
-        return golden.generate(
-            seed,
-            operators,
-            kinds=kinds,
-            profile=profile,
-            types=types.split(",") if types else None,
-            level=level or "8k",
-            scaled=scaled,
-        )
+            return program_like(like[seed % len(like)], seed, source.size)
+        return source.program(seed, source.size, source.kinds)
 
     if count is None:
         save_graph(made(seed), output, to)
