@@ -1,7 +1,7 @@
 """What one tensor is judged by: a tolerance, TOSA's rule for an operator, or a measured error.
 
 TOSA's rules are about one operator with exact operands. Behind several inexact operators nothing
-states how large an error may be, so it is measured (`network_accuracy`): a result may err as much as
+states how large an error may be, so it is measured (`verdict.measure`): a result may err as much as
 a multiple of what the reference model itself errs.
 """
 
@@ -187,7 +187,7 @@ class ToleranceCheck:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far apart correct implementations are in a tensor; see `network_accuracy`.
+    """How far apart correct implementations are in a tensor; see `verdict.measure`.
 
     exact: the result that was computed in FP64; integers, BOOL and indices in their own type.
     sigma: of each floating-point number, the root of the mean square of its errors.
