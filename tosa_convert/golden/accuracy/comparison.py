@@ -556,7 +556,6 @@ class _Totals:
         self.leaning = ""
 
     def add(self, part: slice, expected: Array, actual: Array) -> None:
-        """Compare one part."""
         unequal = _unequal(expected, actual)
         self.statistics.add(expected.astype(np.float64), actual.astype(np.float64))
         self.differing += int(np.count_nonzero(unequal))

@@ -159,7 +159,6 @@ class Errors(NamedTuple):
 
     @property
     def is_any(self) -> bool:
-        """Return whether there is an error."""
         return self.of_function is not None or self.least > 0 or bool(self.of_rounding.any())
 
 

@@ -62,7 +62,6 @@ class Rule:
 
     @property
     def needs_bounds(self) -> bool:
-        """Return whether the bound needs the bounds tensor."""
         return self.kind in ("dot-product", "abs-error", "bounds", "from-block")
 
     def __str__(self) -> str:
@@ -95,7 +94,6 @@ class Rule:
         return low, high, error
 
     def _error(self, reference: Array, bounds: Array | None, dtype: DType) -> Array:
-        """Return the bound on the error for each element."""
         frac, least, _, _ = FLOATS[dtype.name]
         size = np.abs(reference)
         if self.kind == "ulp":

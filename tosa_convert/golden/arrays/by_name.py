@@ -248,7 +248,6 @@ class OutputFolder:
                 folder.rmdir()
 
     def write(self, name: str, pieces: Pieces) -> None:
-        """Write one file."""
         path = self.folder / name
         with file_errors(path):
             if not path.exists():
@@ -256,7 +255,6 @@ class OutputFolder:
         replace_file(path, pieces)
 
     def write_array(self, name: str, array: Array) -> None:
-        """Write one array as an `.npy` file."""
         self.write(name, npy_pieces(array))
 
 
@@ -357,7 +355,6 @@ def open_array(path: PathLike) -> Array:
 
 
 def _read_array(file: Any) -> Array:
-    """Read the array of an open `.npy` file."""
     lib: Any = np.lib.format
     try:
         array: Array = lib.read_array(file, allow_pickle=False)

@@ -79,7 +79,6 @@ def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
 
 
 def refuse_same_engine(backend: object, options: RunOptions) -> None:
-    """Refuse to compare an engine with itself."""
     reference = NUMPY if options.uses_numpy else REFERENCE_MODEL
     if isinstance(backend, OtherModel) and backend.text == reference:
         hints = {

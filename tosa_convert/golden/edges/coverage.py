@@ -456,7 +456,6 @@ def binades(operator: Operator, call: Call, positions: Sequence[int]) -> list[Bi
 
 
 def edge_labels(operator: Operator, call: Call, positions: list[int]) -> list[str]:
-    """Return the edges that an operator has."""
     generator = np.random.default_rng(0)
     found: dict[str, None] = {}
     with np.errstate(all="ignore"):

@@ -485,7 +485,6 @@ class Candidate:
         return {slot.key: {**made, **self.given}[slot.key] for slot in input_slots(self.graph)}
 
     def inputs_of(self, run: Run) -> dict[str, Array]:
-        """Return the inputs of a run."""
         return {slot.key: run.values[slot.key] for slot in input_slots(self.graph)}
 
     def limited(self, changes: Changes, rank: int = ALL, *, special: bool = True) -> Changes:

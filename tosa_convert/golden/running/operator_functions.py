@@ -188,7 +188,6 @@ def _where(spec: OperatorSpec) -> str:
 
 
 def function_of(spec: OperatorSpec) -> Callable[..., Any]:
-    """Make the function of an operator."""
     where = _where(spec)
     rows = [row for row in parameters(spec) if row.name != "name"]
     rows = [row.replace(name="out_type") if row.name == "dtype" else row for row in rows]

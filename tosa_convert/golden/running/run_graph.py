@@ -466,7 +466,6 @@ def run_program(
 def _computed(
     program: Program, runnable: Graph, inputs: Mapping[str, Array], options: RunOptions
 ) -> Computed:
-    """Run the form of a program that is run."""
     graph = program.graph
     endless = endless_logarithms(graph)
     if endless:

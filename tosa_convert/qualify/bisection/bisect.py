@@ -307,7 +307,6 @@ class RunnerSearch(Search):
             return self.search(backend)
 
     def judge_operators(self, backend: Runner) -> None:
-        """Judge each operator by itself."""
         for batch in self.operators.golden(self.operators.computed):
             names = [name for _, name in batch.tensors]
             with scratch_folder() as folder:

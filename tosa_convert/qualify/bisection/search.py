@@ -314,7 +314,6 @@ class Operators:
             yield batch
 
     def keys(self, names: Iterable[str]) -> list[str]:
-        """List the keys of the arrays of tensors."""
         return [slot.key for name in names for slot in slots(self.graph.main, name)]
 
     def tensor(self, key: str) -> str:
@@ -371,7 +370,6 @@ class Operators:
         return result
 
     def group_of(self, indices: Iterable[int], names: Container[str] | None = None) -> Group:
-        """Return operators as a group."""
         group = Group()
         for index in sorted(indices):
             results = self.graph.main.operators[index].outputs
@@ -584,7 +582,6 @@ class Search:
         self.result = Bisection()
 
     def add(self, divergence: Divergence) -> None:
-        """Add what is wrong."""
         if self.result.first is None:
             self.result.first = divergence
         else:

@@ -33,7 +33,6 @@ class Detour:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the shape of the value."""
         shape = self.edit.tensors[self.value].shape
         assert shape is not None, self.value
         return shape

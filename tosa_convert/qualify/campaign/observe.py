@@ -69,7 +69,6 @@ class Source:
     like: tuple[str, ...] = ()
 
     def program(self, seed: int, size: int, kinds: Sequence[str] | None) -> Graph:
-        """Return a generated program."""
         given = {"profile": self.profile, "types": self.types}
         return generate(seed, size, kinds=kinds, level=self.level, scaled=self.scaled, **given)
 

@@ -658,12 +658,10 @@ class _Table:
 
     @property
     def last_program(self) -> Source:
-        """Return the last source that is a program."""
         return next(one for one in reversed(self.sources) if one.graph is not None)
 
     @property
     def program(self) -> Graph | None:
-        """Return the last program."""
         graphs = (one.graph for one in reversed(self.sources))
         return next((graph for graph in graphs if graph is not None), None)
 
@@ -727,7 +725,6 @@ class _Table:
         return LazyArrays(found, read)
 
     def name_of(self, source: str, name: str) -> str:
-        """Return the name of the row in which a source has a tensor."""
         rows = (row for row in self._rows if source in row and row[source].name == name)
         return next((_named(row).name for row in rows), name)
 

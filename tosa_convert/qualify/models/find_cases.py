@@ -334,7 +334,6 @@ class OnnxModel:
 
 
 def read_model(path: Path) -> OnnxModel:
-    """Read what an ONNX file says."""
     try:
         found = read_onnx(map_file(path))
     except ValueError as error:

@@ -319,7 +319,6 @@ def _one(
     shapes: Mapping[str, tuple[int | str, ...]] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> ModelAnswer:
-    """Lower, export and compare one model."""
     answer = ModelAnswer(name, "error")
     wanted = FrontendOptions(
         python=settings.python,
@@ -426,7 +425,6 @@ def _command(root: Path, settings: Settings, answer: Answer) -> str:
 
 
 def tables(answers: Sequence[ModelAnswer]) -> tuple[Table, ...]:
-    """Return the tables of a report."""
     return (
         Table(
             title="How far each came",

@@ -77,11 +77,9 @@ class Target:
         return list(_taken(self, tuple(names)))
 
     def has_row(self, row: TypeRow) -> bool:
-        """Return whether the types of a row are within the target."""
         return self._has_needs(row) and self._has_types(row.results)
 
     def allows(self, block: Block, made: Operator) -> bool:
-        """Return whether an operator of a block is within the target."""
         if self.has is not None and not fits(block, made, self.has):
             return False
         if self.types is None or made.spec.name in _CONSTANTS:
@@ -230,7 +228,6 @@ class RandomBuilder:
     # -- values ----------------------------------------------------------------------------------
 
     def name(self, prefix: str) -> str:
-        """Return a new name."""
         self.names += 1
         return f"{prefix}{self.names - 1}"
 

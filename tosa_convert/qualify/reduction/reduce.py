@@ -83,7 +83,6 @@ class Shrinker:
         self._answers: dict[Cut, bool] = {}
 
     def fails(self, cut: Cut) -> bool:
-        """Return whether a candidate fails."""
         if cut not in self._answers:
             self._answers[cut] = self._fails(cut)
         return self._answers[cut]
@@ -221,7 +220,6 @@ class Shrinker:
                 wanted = [name for name in wanted if name not in unneeded]
 
     def extract(self, cut: Cut) -> Graph:
-        """Return a candidate as a graph."""
         return extract(self.graph, cut[0], cut[1])
 
 
@@ -582,7 +580,6 @@ class _Reducer:
         return has_failed
 
     def _write(self, model: str, data: str, candidate: Candidate) -> None:
-        """Write a candidate to the work folder."""
         replace_file(self.folder / model, api.encode(api.stamp(candidate.graph)))
         if candidate.arrays is not None:
             save_npz(self.folder / data, candidate.arrays)

@@ -143,7 +143,6 @@ _HOLDS: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 
 def is_status(value: object) -> bool:
-    """Return whether a value of JSON is the status of a case."""
     return _HOLDS["Status"](value)
 
 

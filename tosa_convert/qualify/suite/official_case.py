@@ -389,7 +389,6 @@ def _library() -> Any:
 
 
 def generate_data(data_gen: dict[str, Any], name: str, slot: Slot) -> Array:
-    """Generate the data of one input."""
     where = f'input "{name}"'
     if name not in data_gen.get("tensors", {}):
         raise fail(

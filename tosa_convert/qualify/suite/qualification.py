@@ -699,7 +699,6 @@ def _recorded(case: OfficialCase, folder: Path) -> Record:
 def _found(
     case: OfficialCase, backend: Backend, inputs: Mapping[str, Array], folder: Path
 ) -> dict[str, Array]:
-    """Return what a backend gives for the outputs of a case."""
     slots = {slot.key: slot for slot in output_slots(case.graph)}
     if isinstance(backend, Record):
         answer: Mapping[str, Array] = with_slot_types(backend.arrays, slots)

@@ -132,7 +132,6 @@ def _note_next_steps(run: Verdict, root: Path, options: Mapping[str, Any]) -> No
 
 
 def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
-    """Return what the options ask for."""
     timeout = options["timeout"]
     if options["frontends"] is not None:
         return _models(given, options)
@@ -231,7 +230,6 @@ def _folder(out: str | None, stack: contextlib.ExitStack) -> Path:
 def _print(
     report: Mapping[str, Any], run: Verdict, changed: Changes | None, tables: Iterable[Table]
 ) -> None:
-    """Print what did not pass, what changed, and the tables."""
     _print_failures(sorted(run.failures, key=lambda answer: answer.case))
     _note_refused(row for row in run.answers if row.status == "refused" and run.is_skipped(row))
     for row in run.unexpected_passes[:PRINTED_CASES]:
