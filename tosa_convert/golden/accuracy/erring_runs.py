@@ -408,7 +408,10 @@ def open_tensors(
     operators = [op for _, own in graph.blocks() for op in own.operators]
     has_zeros = any(map(_chooses, operators))
     has_zeros = has_zeros and any(op.spec.traits.response in _SHOWS_SIGN for op in operators)
-    has_zeros = has_zeros and any(_has_infinity(array) for array in golden.values())
+    has_zeros = has_zeros and any(
+        array.dtype.kind not in "biuV" and np.isinf(array.astype(np.float64)).any()
+        for array in golden.values()
+    )
 
     def may_be_open(own: Block, op: Operator) -> bool:
         return _rounds_to_integer(own, op) or (has_zeros and _chooses(op))
@@ -465,10 +468,6 @@ def _rounds_to_integer(block: Block, operator: Operator) -> bool:
     # In blocks NaN is in the scale.
     is_integer = not (result.dtype.is_float or result.dtype.name == "BOOL")
     return source.dtype.is_float and is_integer and result.scale is None
-
-
-def _has_infinity(array: Array) -> bool:
-    return array.dtype.kind not in "biuV" and bool(np.isinf(array.astype(np.float64)).any())
 
 
 #: Runs with errors.

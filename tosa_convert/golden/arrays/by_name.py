@@ -138,11 +138,6 @@ def temporary_file_errors() -> contextlib.AbstractContextManager[None]:
     return file_errors(root, _HINT)
 
 
-def incomplete_file(path: Path, problem: object) -> TosaConvertError:
-    """Make the error for a file in a temporary folder that its writer did not complete."""
-    return fail("file-error", os.fspath(path), f"the file is incomplete: {problem}", _HINT)
-
-
 def full_disk(folder: Path) -> TosaConvertError:
     """Make the error for a temporary folder on a disk without space."""
     return fail("file-error", os.fspath(folder), "no space left for the model's output", _HINT)
@@ -253,9 +248,6 @@ class OutputFolder:
             if not path.exists():
                 self._added.append(path)
         replace_file(path, pieces)
-
-    def write_array(self, name: str, array: Array) -> None:
-        self.write(name, npy_pieces(array))
 
 
 # -- users' `.npy` and `.npz` files: equal arrays give equal bytes, and a file is replaced as a whole
@@ -765,7 +757,8 @@ def load_npy(path: Path, slot: Slot) -> Array:
     try:
         raw: Array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise incomplete_file(path, error) from None
+        message = f"the file is incomplete: {error}"
+        raise fail("file-error", os.fspath(path), message, _HINT) from None
     row = slot.dtype
     if raw.dtype == np.float64:
         return raw.reshape(slot.shape)

@@ -98,7 +98,8 @@ def widened(graph: Graph) -> Graph:
     for path, block in graph.blocks():
         for tensor in block.tensors.values():
             is_any |= tensor.dtype in _NARROW
-            if tensor.scale is not None or _is_of_blocks(tensor.dtype):
+            is_of_blocks = tensor.dtype.is_float and tensor.dtype not in (*_NARROW, FP32)
+            if tensor.scale is not None or is_of_blocks:
                 where = f"{path} {quoted(tensor.name)}"
                 findings.add("option-conflict", where, "data in blocks with scales stays as it is")
         for index, op in enumerate(block.operators):
@@ -133,10 +134,6 @@ def refuse_fixed(backend: Backend) -> None:
         message = f"{name} has results or a model of its own, whose arithmetic cannot be changed"
         hint = "name a backend that runs the program: a command, a Python file, iree or numpy"
         raise fail("option-conflict", "--widen", message, hint)
-
-
-def _is_of_blocks(row: DType) -> bool:
-    return row.is_float and row not in (*_NARROW, FP32)
 
 
 def _becomes_fp32(tensor: Tensor | None) -> bool:

@@ -48,11 +48,6 @@ class Terms(NamedTuple):
     weights: Array
 
 
-def has_terms(operator: Operator) -> bool:
-    """Return whether `terms_demand` knows the operator."""
-    return operator.spec.name in _TERMS
-
-
 def terms_demand(
     call: Call,
     result: Array,
@@ -471,7 +466,7 @@ def back_propagate(
     if has_elements(operator):
         own = positions[int(generator.integers(len(positions)))]
         return [(own, _through_elements(Elements(call), own, demand, generator))]
-    if has_terms(operator):
+    if operator.spec.name in _TERMS:
         return terms_demand(call, result, demand, positions, generator)
     return []
 

@@ -535,7 +535,9 @@ class Candidate:
             if run.error is not None:
                 reason = run.error.findings[0].message
                 names = inputs_of(block, operator.inputs)
-                is_lower = self._make_random(run, reason) or self._make_tame(names, RANDOM, reason)
+                # Elements that an undefined result is made of get random values.
+                is_lower = self._make_plain(undefined_sources(self.graph, run), reason)
+                is_lower = is_lower or self._make_tame(names, RANDOM, reason)
             else:
                 names = inputs_of(block, non_finite_outputs(self.graph, run))
                 is_lower = self._make_tame(names, SMALL, _TOO_LITTLE)
@@ -558,10 +560,6 @@ class Candidate:
             )
             ids = np.flatnonzero(before != after)
             self.changes[slot.key] = ids, after[ids]
-
-    def _make_random(self, run: Run, reason: str) -> bool:
-        """Give the elements that an undefined result is made of random values."""
-        return self._make_plain(undefined_sources(self.graph, run), reason)
 
     def _make_plain(self, found: Mapping[str, Array], reason: str) -> bool:
         changed = False

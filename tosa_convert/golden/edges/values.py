@@ -517,7 +517,7 @@ def sources(
         for position, own in _operand_elements(graph, op, np.concatenate(wanted), values):
             operand = op.inputs[position]
             if own is None:
-                if _depends_on_inputs(block, operand):
+                if inputs_of(block, [operand]):
                     return None
                 continue
             masks[operand] = np.union1d(masks.get(operand, own[:0]), own)
@@ -538,10 +538,6 @@ def _operand_elements(
             (p, np.unique(local[ids[position[ids] == p]])) for p in set(position[ids]) if p >= 0
         ]
     return [(p, None) for p in range(len(operands))]
-
-
-def _depends_on_inputs(block: Block, name: str) -> bool:
-    return bool(inputs_of(block, [name]))
 
 
 def inputs_of(block: Block, names: Sequence[str]) -> list[str]:

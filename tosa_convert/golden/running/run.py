@@ -26,6 +26,7 @@ from tosa_convert.golden.arrays.by_name import (
     OutputFolder,
     Slot,
     load_npy,
+    npy_pieces,
     save_npy,
     scratch_folder,
     slot_file,
@@ -623,7 +624,7 @@ def save_to_folder(
         for tensor in tensors:
             for key, array in tensor.arrays.items():
                 file = safe_file_name(key, taken) + ".npy"
-                target.write_array(file, array)
+                target.write(file, npy_pieces(array))
                 rows.append(
                     {
                         "name": key,

@@ -436,10 +436,6 @@ class Operators:
         needed = {slot.key: given[slot.key] for slot in input_slots(part)}
         return Case(part, needed, expected, found, self.judge(part, needed, expected, found))
 
-    def of_whole(self, backend: Runner, names: list[str], folder: Path) -> Mapping[str, Array]:
-        """Run the whole program on a backend, with these tensors as outputs."""
-        return backend.compute(self.graph, names, self.inputs, [], folder)
-
     def _given(self, part: Graph, values: Mapping[str, Array]) -> LazyArrays:
         """Return all inputs of the graph, and the tensors that became inputs."""
         needed = {slot.key for slot in input_slots(part)}
@@ -545,7 +541,8 @@ def own_values(
         asked, runs = pending.pop(0), runs + 1
         own = subfolder(folder, f"own{runs}")
         try:
-            answer = operators.of_whole(backend, [*outputs, *asked], own)
+            asked_for = [*outputs, *asked]
+            answer = backend.compute(operators.graph, asked_for, operators.inputs, [], own)
         except TosaConvertError as error:
             if error.code not in (REFUSED, "backend-failed"):
                 raise

@@ -49,7 +49,7 @@ from tosa_convert.qualify.campaign.observe import (
     telling_part,
 )
 from tosa_convert.qualify.reduction.reduce import Failure, reduce
-from tosa_convert.qualify.suite.answers import Answer, Journal
+from tosa_convert.qualify.suite.answers import Journal
 from tosa_convert.qualify.suite.engine import CaseRunner, on_local_processes, run_all
 from tosa_convert.reference.evaluate import definition
 from tosa_convert.version import __version__
@@ -476,7 +476,9 @@ def _try_programs(campaign: Campaign, journal: Journal, progress: Callable[[str]
     )
     run_cases = campaign.run_trials or on_local_processes(campaign.jobs)
     # The consumer was changed since: what failed runs again.
-    failed = [name for name, row in journal.answers.items() if _is_stale(row, key)]
+    failed = [
+        name for name, row in journal.answers.items() if row.status in _FAILURES and row.key != key
+    ]
     for name in failed:
         del journal.answers[name]
     run_all(failed, run_cases, journal, function)
@@ -489,10 +491,6 @@ def _try_programs(campaign: Campaign, journal: Journal, progress: Callable[[str]
         number += size
         counts = Counter(row.status for row in journal.answers.values())
         progress(", ".join(f"{count} {status}" for status, count in counts.most_common()))
-
-
-def _is_stale(row: Answer, key: str) -> bool:
-    return row.status in _FAILURES and row.key != key
 
 
 def _report_findings(

@@ -562,7 +562,7 @@ class _Work:
         if table.program is None:
             return self._quantised_link(table, before, after)
         graph = _with_states(table.program, states)
-        own = after if after.graph is not None else table.last_program
+        own = next(one for one in reversed(table.sources) if one.graph is not None)
         other = before if own is after else after
         if own is after:
             table.part(after, recovered(after.tensors, table.errors_of(before, after)))
@@ -655,10 +655,6 @@ class _Table:
     def __init__(self) -> None:
         self._rows: list[dict[str, Recorded]] = []
         self.sources: list[Source] = []
-
-    @property
-    def last_program(self) -> Source:
-        return next(one for one in reversed(self.sources) if one.graph is not None)
 
     @property
     def program(self) -> Graph | None:

@@ -138,7 +138,8 @@ class Shrinker:
                 high = middle - 1
         for name in reversed(names[low:]):
             candidate = self.without_unneeded_inputs((best[0], (*best[1], name)))
-            if candidate != best and self.is_smaller(candidate, best) and self.fails(candidate):
+            is_smaller = size(self.extract(candidate)) < size(self.extract(best))
+            if is_smaller and self.fails(candidate):
                 best = candidate
         return best
 
@@ -195,10 +196,6 @@ class Shrinker:
         """
         names = [name for _, name in computed_tensors(self.extract(cut))]
         return [name for name in names if name in self.graph.main.tensors]
-
-    def is_smaller(self, one: Cut, other: Cut) -> bool:
-        """Return whether a candidate has fewer operators than another."""
-        return size(self.extract(one)) < size(self.extract(other))
 
     def without_unneeded_inputs(self, cut: Cut) -> Cut:
         """Return the same sub-graph without inputs that no output depends on."""

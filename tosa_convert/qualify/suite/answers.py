@@ -142,10 +142,6 @@ _HOLDS: Final[Mapping[str, Callable[[Any], bool]]] = {
 }
 
 
-def is_status(value: object) -> bool:
-    return _HOLDS["Status"](value)
-
-
 def _parsed(line: str, kind: type[Answer], where: str) -> Answer:
     row = parse_json(line, where, _EXPECTED)
     rows = {one.name: one for one in fields(kind)}
@@ -496,7 +492,7 @@ def read_baseline(path: Path) -> Baseline:
         used = [row.get(key) for key in _USED] if isinstance(row, dict) else []
         if (
             not isinstance(name, str)
-            or not is_status(status)
+            or not _HOLDS["Status"](status)
             or not all(value is None or is_number(value) for value in used)
         ):
             message = f"not {expected}: answers[{number}] has the case {name!r:.80}, {status!r:.80}"

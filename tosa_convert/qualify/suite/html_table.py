@@ -230,10 +230,6 @@ def _is_listed(run: Verdict, answer: Answer) -> bool:
     return answer.status in FAILED or (answer.status == "pass" and answer.case in run.expected)
 
 
-def _style() -> str:
-    return (files(__package__) / "table.css").read_text(encoding="utf-8")
-
-
 def _head(run: Verdict, page: Page) -> bytes:
     counts = Counter[str](answer.status for answer in run.answers)
 
@@ -249,7 +245,7 @@ def _head(run: Verdict, page: Page) -> bytes:
         f'<span class="share" style="{_colour(share)}">{text}</span>'
         for share, text in ((1.0, "all passed"), (0.5, "half"), (0.0, "none"))
     )
-    title = escape(page.title)
+    title, style = escape(page.title), (files(__package__) / "table.css").read_text("utf-8")
     more = ""
     if run.expected:
         expected = sum(a.status in FAILED and a.case in run.expected for a in run.answers)
@@ -259,7 +255,7 @@ def _head(run: Verdict, page: Page) -> bytes:
         )
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_style()}</style></head><body>\n'
+        f'<meta name="viewport" content="width=device-width"><style>{style}</style></head><body>\n'
         f"<h1>{title}</h1><p>{len(run.answers)} cases; {escape(page.about)}.</p>"
         f"<table><tbody>{rows}</tbody></table>{more}"
         f'<h2>What passed</h2><p class="legend">{legend} of the cases that count. '

@@ -143,16 +143,19 @@ def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
     if options["against"] is None:
         return conversion_plan(folders, options["via"] or "tosa", timeout, options["engine"])
     keep, profile = options["keep"], options["profile"]
+    # Names that mean the same in every folder.
+    against, *custom = (
+        os.path.abspath(one) if os.path.exists(one) else one
+        for one in (options["against"], *options["custom"])
+    )
     settings = Qualification(
-        against=absolute_backend(options["against"]),
+        against=against,
         python=options["python"],
         claims=None if profile is None else parse(profile),
         level=options["level"] or "8k",
         timeout=timeout,
         engine=options["engine"],
-        custom=tuple(
-            os.path.abspath(one) if os.path.exists(one) else one for one in options["custom"]
-        ),
+        custom=tuple(custom),
         keep=Path(keep).resolve() if keep else None,
         reduce=options["reduce"],
         seeds=options["seeds"] or int(options["edges"]),
@@ -180,11 +183,6 @@ def _models(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
         listed = ", ".join(f"{count} for {name}" for name, count in sorted(cases.left_out.items()))
         note(f"left out: {listed}")
     return plan
-
-
-def absolute_backend(text: str) -> str:
-    """Return the name of a backend that means the same in every folder."""
-    return os.path.abspath(text) if os.path.exists(text) else text
 
 
 def _as_json(
