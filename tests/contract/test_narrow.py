@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from contract.conftest import CASES
 from contract.exporting import export
+from refusing import refused
 
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import Bindings
@@ -125,10 +126,10 @@ def test_i64_constants_fit_or_are_refused_in_every_form(
     else:
         text = constant(values, form=form)
     if not fits:
-        with pytest.raises(tc.TosaConvertError) as caught:
+        with refused(
+            "value-out-of-range", "element 3 is 2147483648, which does not fit i32"
+        ) as caught:
             export(torch_mlir, text, narrow=["i64"])
-        assert caught.value.code == "value-out-of-range"
-        assert "element 3 is 2147483648, which does not fit i32" in str(caught.value)
         assert caught.value.findings[0].hint.startswith("leave i64 out of the types to narrow")
         return
     graph = export(torch_mlir, text, narrow=["i64"])
@@ -263,10 +264,8 @@ def test_an_operator_that_counts_bits_is_refused(torch_mlir: Bindings) -> None:
         f"({I64}, {I64}) -> {I64} return %0 : {I64} }}"
     )
     for text, name in ((unary("tosa.clz", I64), "tosa.clz"), (shift, "tosa.logical_right_shift")):
-        with pytest.raises(tc.TosaConvertError) as caught:
+        with refused("value-out-of-range", f"'{name}' depends on the upper bits"):
             export(torch_mlir, text, narrow=["i64"])
-        assert f"'{name}' depends on the upper bits" in str(caught.value)
-        assert caught.value.code == "value-out-of-range"
         export(torch_mlir, text)
     export(torch_mlir, unary("tosa.clz", I32), narrow=["i64"])
 

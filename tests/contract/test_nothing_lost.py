@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from contract.conftest import CASES
 from oracle.official_suite import Case
+from refusing import refused
 
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import Bindings
@@ -333,10 +334,8 @@ def test_verify_catches_a_corrupted_write_and_leaves_the_old_file(
         return rendered(copy, *arguments, **options)
 
     monkeypatch.setattr(writing, "_render_sound", damaged)
-    with pytest.raises(tc.TosaConvertError) as caught:
+    with refused("verification-failed", "reads back differently"):
         tc.save(graph, target, weights=weights, verify=True)
-    assert caught.value.code == "verification-failed"
-    assert "reads back differently" in str(caught.value)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
     # Without the check, the damage goes unnoticed.
     tc.save(graph, target, weights=weights)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from contract.conftest import CASES
 from oracle.official_suite import Case
+from refusing import refused
 
 import tosa_convert as tc
 from tosa_convert import api
@@ -108,9 +109,8 @@ def test_a_target_that_the_program_does_not_fit_is_refused(torch_mlir: Bindings)
         manager.parse(
             "builtin.module(tosa-attach-target{specification_version=1.0 profiles=pro_fp})"
         ).run(made.operation)
-    with pytest.raises(tc.TosaConvertError) as caught:
+    with refused("version-too-low"):
         tc.export_tosa_func_to_flatbuffer(made)
-    assert caught.value.code == "version-too-low"
     assert version_of(tc.export_tosa_func_to_flatbuffer(made, tosa_version="1.1")) == V1_1_DRAFT
 
 
@@ -235,9 +235,8 @@ def test_a_schema_newer_than_ours_is_refused_with_its_revision(
     if not said:
         assert tc.load(data).version == V1_1_DRAFT
         return
-    with pytest.raises(tc.TosaConvertError) as caught:
+    with refused("unsupported-version") as caught:
         tc.load(data)
-    assert caught.value.code == "unsupported-version"
     assert said in caught.value.findings[0].message
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import pytest
+from refusing import refused
 from unit.building import block, example, graph, op, tensor
 
 import tosa_convert as tc
@@ -44,9 +44,8 @@ def raises(code: str, needs: str = "") -> Callable[[Callable[[], object]], Calla
 
 def message_of(code: str) -> str:
     """Return the message of a code's example, without the parts that depend on the machine."""
-    with pytest.raises(tc.TosaConvertError) as caught:
+    with refused(code) as caught:
         EXAMPLES[code][1]()
-    assert caught.value.code == code
     return plain(str(caught.value))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusing import error_of
 
 import tosa_convert as tc
 from tosa_convert import api
@@ -67,9 +68,7 @@ def notes(case: Path) -> dict[str, str]:
 
 def refusal(path: Path, options: dict[str, str]) -> tc.TosaConvertError:
     """Return the error of reading a file and writing it again."""
-    with pytest.raises(tc.TosaConvertError) as caught:
-        read_and_write(path, options)
-    return caught.value
+    return error_of(read_and_write, path, options)
 
 
 def read_and_write(path: Path, options: dict[str, str]) -> None:

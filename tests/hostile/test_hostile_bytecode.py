@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from refusing import refused
 from unit.building import graph, op, shape, tensor
 from unit.graph.test_verify import zoo
 
@@ -45,9 +46,8 @@ def attributes_of(data: bytes) -> list[str]:
 
 def refusal(data: bytes, read: Callable[[bytes], object] = tc.load) -> str:
     """Return what the refusal of a file says; it names the byte."""
-    with pytest.raises(tc.TosaConvertError) as caught:
+    with refused("malformed-mlir") as caught:
         read(data)
-    assert caught.value.code == "malformed-mlir"
     assert re.match(r"byte \d+: error: ", str(caught.value))
     return str(caught.value)
 
@@ -98,9 +98,8 @@ def entries(*encoded: bytes) -> dict[str, bytes]:
 
 
 def test_the_files_built_here_are_sound() -> None:
-    with pytest.raises(tc.TosaConvertError, match=r"no func\.func") as caught:
+    with refused("no-function", match=r"no func\.func"):
         tc.load(build())
-    assert caught.value.code == "no-function"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -160,9 +159,8 @@ def test_a_wrong_section_structure_is_refused(data: bytes, message: str) -> None
 
 
 def test_a_version_that_is_not_known_is_refused() -> None:
-    with pytest.raises(tc.TosaConvertError, match="found version 7") as caught:
+    with refused("unsupported-version", match="found version 7"):
         tc.load(build().replace(numbers(6) + b"x", numbers(7) + b"x", 1))
-    assert caught.value.code == "unsupported-version"
 
 
 @pytest.mark.parametrize(
@@ -255,9 +253,8 @@ def test_a_bomb_takes_neither_time_nor_memory(name: str) -> None:
 
 def test_a_location_of_endless_text_is_refused() -> None:
     for name in ("a location within itself", "locations that share their parts"):
-        with pytest.raises(tc.TosaConvertError, match="takes more than") as caught:
+        with refused("too-large", match="takes more than"):
             tc.load(bombs()[name])
-        assert caught.value.code == "too-large"
 
 
 @pytest.mark.slow

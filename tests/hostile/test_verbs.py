@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusing import refused
 from unit.building import PRODUCER, branching, example, graph, op, tensor
 
 import tosa_convert as tc
@@ -162,17 +163,15 @@ DIGITS = "1" * 5000
 )
 def test_numbers_of_thousands_of_digits_in_types_are_malformed(type_: str) -> None:
     text = f"func.func @f(%a: {type_}) -> {type_} {{ return %a : {type_} }}"
-    with pytest.raises(TosaConvertError) as caught:
+    with refused("malformed-mlir"):
         tc.load(text.encode())
-    assert caught.value.code == "malformed-mlir"
 
 
 def test_the_widest_integer_type_of_mlir_is_read() -> None:
     for bits, code in ((2**24 - 1, "unsupported-dtype"), (2**24, "malformed-mlir")):
         text = f"func.func @f(%a: tensor<2xi{bits}>) {{ return }}"
-        with pytest.raises(TosaConvertError) as caught:
+        with refused(code):
             tc.load(text.encode())
-        assert caught.value.code == code
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "9" * 400])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from refusing import error_of
 from unit.building import graph, op, shape, tensor
 
 import tosa_convert as tc
@@ -19,9 +20,7 @@ def program() -> Graph:
 
 
 def messages(**shapes: tuple[int | str, ...]) -> list[str]:
-    with pytest.raises(tc.TosaConvertError) as caught:
-        resolved(program(), shapes)
-    return [finding.message for finding in caught.value.findings]
+    return [finding.message for finding in error_of(resolved, program(), shapes).findings]
 
 
 def test_a_symbol_gets_its_value_from_a_declared_size() -> None:

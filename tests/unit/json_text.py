@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
+from refusing import error_of
 from unit.building import PRODUCER
 
 from tosa_convert.errors import TosaConvertError
@@ -76,6 +76,4 @@ def respelled(old: str, new: str) -> bytes:
 
 
 def refused(raw: bytes) -> TosaConvertError:
-    with pytest.raises(TosaConvertError) as caught:
-        read(raw)
-    return caught.value
+    return error_of(read, raw)

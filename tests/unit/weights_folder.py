@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
+from refusing import error_of
 from unit.building import PRODUCER, graph, op, tensor
 
 from tosa_convert.errors import TosaConvertError
@@ -73,10 +73,8 @@ def edit_entry(folder: Path, **fields: Any) -> None:
     edit(folder, lambda content: content["constants"][0].update(fields))
 
 
-def refused(made: Graph, folder: Path, **options: Any) -> TosaConvertError:
-    with pytest.raises(TosaConvertError) as caught:
-        read(made, folder, **options)
-    return caught.value
+def refusal(made: Graph, folder: Path, **options: Any) -> TosaConvertError:
+    return error_of(read, made, folder, **options)
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

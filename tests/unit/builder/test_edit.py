@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from refusing import refused
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
@@ -101,9 +102,8 @@ def test_a_removed_result_that_is_used_is_found() -> None:
     def without_operators(op: Operator, edit: BlockEditor) -> None:
         edit.remove(op)
 
-    with pytest.raises(tc.TosaConvertError) as caught:
+    with refused("undefined-name"):
         tc.edit.rewrite(SIGMOID, without_operators)
-    assert caught.value.code == "undefined-name"
 
 
 def test_a_graph_is_asked_for() -> None:
@@ -112,7 +112,6 @@ def test_a_graph_is_asked_for() -> None:
 
 
 def test_a_value_that_does_not_exist_replaces_nothing() -> None:
-    with pytest.raises(tc.TosaConvertError) as caught:
+    with refused("undefined-name") as caught:
         tc.edit.rewrite(SIGMOID, lambda op, edit: edit.replace(op, ["nothing"]))
-    assert caught.value.code == "undefined-name"
     assert caught.value.findings[0].where == 'region "net" block "main" operator #0 SIGMOID'

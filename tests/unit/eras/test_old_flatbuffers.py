@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusing import error_of
 from unit.both_readers import IN_COLUMNS
 from unit.outside_flatbuffer import write
 
@@ -75,9 +76,7 @@ def file(
 
 
 def refused(data: bytes) -> tc.TosaConvertError:
-    with pytest.raises(tc.TosaConvertError) as caught:
-        tc.load(data)
-    return caught.value
+    return error_of(tc.load, data)
 
 
 @pytest.mark.parametrize(

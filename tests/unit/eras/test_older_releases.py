@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from oracle.compare_eras import program
+from refusing import refused
 from unit.building import example
 
 import tosa_convert as tc
@@ -296,10 +297,8 @@ def test_constants_that_a_form_needs_are_made_once() -> None:
     ],
 )
 def test_what_had_no_form_is_refused(graph: tc.Graph, month: str, message: str) -> None:
-    with pytest.raises(tc.TosaConvertError) as caught:
+    with refused("unsupported-by-reader", message):
         tc.dumps(graph, "mlir", dialect=month, validate=False)
-    assert caught.value.code == "unsupported-by-reader"
-    assert message in str(caught.value)
 
 
 def test_an_unsigned_zero_point_is_written_as_it_is_read() -> None:
@@ -321,10 +320,8 @@ def test_an_unsigned_zero_point_is_written_as_it_is_read() -> None:
 def test_options_that_contradict_a_month_are_refused(
     options: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(tc.TosaConvertError) as caught:
+    with refused("option-conflict", message):
         tc.dumps(example(), "mlirbc", **options)  # type: ignore[arg-type]
-    assert caught.value.code == "option-conflict"
-    assert message in str(caught.value)
 
 
 def test_the_newest_state_is_the_form_of_today() -> None:
@@ -362,9 +359,8 @@ def test_a_reader_is_named_with_a_release_or_the_beginning_of_one() -> None:
 
 @pytest.mark.parametrize("text", ["iree==9.9", "iree==", "iree==3.1.0.0", "flatc==1", "nobody==1"])
 def test_an_unknown_release_is_refused_with_the_known_ones(text: str) -> None:
-    with pytest.raises(tc.TosaConvertError) as caught:
+    with refused("option-conflict") as caught:
         reader_named(text)
-    assert caught.value.code == "option-conflict"
     if text.startswith("iree"):
         assert "3.2.0" in str(caught.value)
 

@@ -8,10 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from refusing import refused
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder, DTypeName
-from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.process.request import STATE_FILE, Interface, State
 from tosa_convert.frontends.read_result import with_states
 
@@ -61,14 +61,11 @@ def test_a_state_that_does_not_fit_is_refused(
     arrays: dict[str, Any], state: State, code: str, said: str, tmp_path: Path
 ) -> None:
     np.savez(tmp_path / STATE_FILE, **arrays)
-    with pytest.raises(TosaConvertError) as caught:
+    with refused(code, said):
         with_states(counting(), Interface(states=[state]), tmp_path)
-    assert caught.value.code == code
-    assert said in str(caught.value)
 
 
 def test_states_that_cannot_be_read_are_an_error_of_the_frontend(tmp_path: Path) -> None:
     (tmp_path / STATE_FILE).write_bytes(b"no archive")
-    with pytest.raises(TosaConvertError, match="initial values of its states") as caught:
+    with refused("frontend-failed", match="initial values of its states"):
         with_states(counting(), Interface(states=[COUNT]), tmp_path)
-    assert caught.value.code == "frontend-failed"

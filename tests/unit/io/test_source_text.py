@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from refusing import error_of
 
 import tosa_convert as tc
 from tosa_convert.errors import Finding, TosaConvertError, fail
@@ -32,9 +33,7 @@ STABLEHLO = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 
 def refusal(source: bytes | Path) -> tuple[Finding, ...]:
-    with pytest.raises(TosaConvertError) as caught:
-        tc.load(source)
-    return caught.value.findings
+    return error_of(tc.load, source).findings
 
 
 @pytest.fixture(params=["bytes", "file"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from refusing import error_of
 from unit.both_readers import read
 from unit.building import PRODUCER, branching, example, graph, op, tensor
 from unit.graph.test_verify import zoo
@@ -24,9 +25,7 @@ def file(make: Callable[[], object] = example) -> File:
 
 
 def refusal(data: bytes) -> TosaConvertError:
-    with pytest.raises(TosaConvertError) as caught:
-        read(data)
-    return caught.value
+    return error_of(read, data)
 
 
 #: Each function damages a file and returns the offset that the error must name.

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusing import refused
 from unit.building import branching, counting, example, graph, op, region, shape, tensor
 from unit.graph.test_verify import zoo
 
@@ -333,18 +334,16 @@ def test_an_unknown_version_is_refused(version: Any, tmp_path: Path) -> None:
         lambda: tc.dumps(example(), "mlirbc", bytecode_version=version),
         lambda: tc.save(example(), tmp_path / "m.mlirbc", bytecode_version=version),
     ):
-        with pytest.raises(tc.TosaConvertError, match="expected one of 0, 1, 2") as caught:
+        with refused("option-conflict", match="expected one of 0, 1, 2"):
             call()
-        assert caught.value.code == "option-conflict"
     assert not list(tmp_path.iterdir())
 
 
 def test_a_name_with_half_a_character_is_refused() -> None:
     made = example()
     made.main.operators[1].location = 'loc("\ud800":1:2)'
-    with pytest.raises(tc.TosaConvertError, match="lone surrogate") as caught:
+    with refused("value-out-of-range", match="lone surrogate"):
         tc.dumps(made, "mlirbc")
-    assert caught.value.code == "value-out-of-range"
 
 
 _WITHOUT_MLIR = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from refusing import error_of
 
 import tosa_convert as tc
 from tosa_convert.formats.mlir.bytecode import format as code
@@ -25,9 +26,7 @@ BYTECODE = Bytecode(read_sections(memoryview(FILE)))
 
 def refusal(data: bytes) -> str:
     """Why a module is refused."""
-    with pytest.raises(tc.TosaConvertError) as caught:
-        tc.load(data)
-    return caught.value.findings[0].message
+    return error_of(tc.load, data).findings[0].message
 
 
 def changed(entry: int, place: int, byte: int) -> bytes:

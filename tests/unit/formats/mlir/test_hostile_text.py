@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
+from refusing import error_of
 
 import tosa_convert as tc
 from tosa_convert.errors import Finding
@@ -28,9 +29,7 @@ def of_function(head: str, body: str) -> str:
 
 
 def refusal(text: str, func: str | None = None) -> tuple[Finding, ...]:
-    with pytest.raises(tc.TosaConvertError) as caught:
-        tc.load(text.encode(), func=func)
-    return caught.value.findings
+    return error_of(tc.load, text.encode(), func=func).findings
 
 
 @pytest.mark.parametrize(
@@ -137,9 +136,7 @@ def filled(name: str, size: int) -> str:
 
 
 def limited(text: bytes) -> tuple[Finding, ...]:
-    with pytest.raises(tc.TosaConvertError) as caught:
-        tc.load(text, limits={"text-parts": 100})
-    return caught.value.findings
+    return error_of(tc.load, text, limits={"text-parts": 100}).findings
 
 
 #: Texts with a thousand findings, which take memory of their own.

@@ -6,6 +6,7 @@ import io
 
 import numpy as np
 import pytest
+from refusing import refused
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
@@ -184,9 +185,8 @@ def test_a_flatbuffer_with_open_sizes_keeps_them_and_runs() -> None:
 def test_what_does_not_follow_is_refused_with_both_places(
     lines: str, code: str, message: str
 ) -> None:
-    with pytest.raises(TosaConvertError) as caught:
+    with refused(code) as caught:
         tc.load(module(lines))
-    assert caught.value.code == code
     assert any(message in finding.message for finding in caught.value.findings)
 
 

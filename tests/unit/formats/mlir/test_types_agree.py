@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from refusing import error_of
 
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import default_bindings
@@ -208,9 +209,7 @@ DISAGREEING: dict[str, tuple[str, str, str]] = {
 
 
 def refusal(data: bytes) -> tc.Finding:
-    with pytest.raises(tc.TosaConvertError) as caught:
-        tc.load(data)
-    return caught.value.findings[0]
+    return error_of(tc.load, data).findings[0]
 
 
 @pytest.mark.parametrize("name", DISAGREEING)

@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 import numpy as np
-import pytest
+from refusing import error_of
 from unit.formats.pte.pte_programs import CLASSIFIER, FOLDER, SHAPE
 
 import tosa_convert as tc
@@ -20,9 +20,7 @@ EXPECTED = [0.115607, -0.068395, 0.027065]
 
 
 def refusal(data: bytes, **options: Any) -> tc.Finding:
-    with pytest.raises(TosaConvertError) as caught:
-        tc.load(data, **options)
-    return caught.value.findings[0]
+    return error_of(tc.load, data, **options).findings[0]
 
 
 def test_the_program_computes_what_torch_does() -> None:

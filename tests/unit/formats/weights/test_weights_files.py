@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 from unit.building import tensor
 from unit.weights_folder import (
     data_of,
     edit_entry,
     flat,
     one,
-    refused,
+    refusal,
     several,
 )
 
@@ -101,7 +102,7 @@ def test_a_file_without_the_expected_array_is_refused(
     apart = write(one("INT32", (2,), bytes(8)), folder)
     (folder / "w.npy").write_bytes(raw)
     for accept in (False, True):
-        error = refused(apart, folder, accept_changed=accept)
+        error = refusal(apart, folder, accept_changed=accept)
         assert error.code == code
         assert message in str(error)
         assert "w.npy" in str(error)
@@ -111,7 +112,7 @@ def test_a_file_without_the_expected_array_is_refused(
 def test_a_missing_file_is_named(folder: Path) -> None:
     apart = write(several("a", "b"), folder)
     (folder / "b.npy").unlink()
-    error = refused(apart, folder)
+    error = refusal(apart, folder)
     assert error.code == "missing-data"
     assert "b.npy" in str(error)
 
@@ -120,7 +121,7 @@ def test_findings_about_several_files_are_reported_together(folder: Path) -> Non
     apart = write(several("a", "b", "c"), folder)
     (folder / "a.npy").unlink()
     (folder / "b.npy").write_bytes(b"")
-    assert len(refused(apart, folder).findings) == 2
+    assert len(refusal(apart, folder).findings) == 2
 
 
 needs_links = pytest.mark.skipif(
@@ -135,7 +136,7 @@ def test_a_link_is_followed_only_inside_the_folder(name: str, folder: Path) -> N
     elsewhere = folder.parent / "elsewhere"
     (folder / name).rename(elsewhere)
     (folder / name).symlink_to(elsewhere)
-    error = refused(apart, folder)
+    error = refusal(apart, folder)
     assert error.code == "unsafe-path"
     assert f"leads to {elsewhere.resolve()}" in str(error)
     (folder / name).unlink()
@@ -153,9 +154,8 @@ def test_a_link_that_takes_a_files_place_at_the_last_moment_is_not_followed(
     (folder / "a.npy").symlink_to(folder.parent / "elsewhere")
     monkeypatch.setattr(folders, "size_of", lambda folder, name: 8)
     monkeypatch.setattr(folders, "_followed", lambda folder, name: os.fspath(folder / name))
-    with pytest.raises(TosaConvertError) as caught:
+    with refused("file-error"):
         folders.view(folder, "a.npy", mapped=True)
-    assert caught.value.code == "file-error"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
@@ -165,11 +165,10 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(
     apart = write(several("a"), folder)
     (folder / "a.npy").unlink()
     os.mkfifo(folder / "a.npy")
-    assert refused(apart, folder).code == "unsafe-path"
+    assert refusal(apart, folder).code == "unsafe-path"
     monkeypatch.setattr(folders, "size_of", lambda folder, name: 8)
-    with pytest.raises(TosaConvertError) as caught:
+    with refused("unsafe-path"):
         folders.view(folder, "a.npy", mapped=True)
-    assert caught.value.code == "unsafe-path"
 
 
 def test_an_error_of_the_system_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +180,7 @@ def test_an_error_of_the_system_is_reported(folder: Path, monkeypatch: pytest.Mo
     for name in ("open", "lstat"):
         with monkeypatch.context() as patch:
             patch.setattr(os, name, denied)
-            error = refused(apart, folder)
+            error = refusal(apart, folder)
         assert error.code == "file-error"
         assert "Permission denied" in str(error)
 
@@ -190,7 +189,7 @@ def test_a_folder_in_place_of_a_file_is_refused(folder: Path) -> None:
     apart = write(several("a"), folder)
     (folder / "a.npy").unlink()
     (folder / "a.npy").mkdir()
-    assert refused(apart, folder).code == "unsafe-path"
+    assert refusal(apart, folder).code == "unsafe-path"
 
 
 @needs_links
@@ -223,7 +222,7 @@ def test_a_value_that_the_type_does_not_have_is_refused(
     apart = write(one(kind, (2,), bytes(dtype(kind).wire_bytes(2))), folder)
     np.save(folder / "w.npy", elements)
     edit_entry(folder, sha256=hashlib.sha256(elements.tobytes()).hexdigest())
-    error = refused(apart, folder)
+    error = refusal(apart, folder)
     assert error.code == code
     assert "w.npy" in str(error)
 
@@ -255,7 +254,7 @@ def test_the_extreme_values_of_a_type_are_read(
 def test_changed_weights_are_refused_unless_they_are_accepted(folder: Path) -> None:
     apart = write(several("a", "b"), folder)
     np.save(folder / "b.npy", np.array([5, 6], "<i4"))
-    error = refused(apart, folder)
+    error = refusal(apart, folder)
     assert error.code == "changed-weights"
     assert "b.npy" in str(error)
     assert "a.npy" not in str(error)

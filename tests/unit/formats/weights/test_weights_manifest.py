@@ -11,7 +11,7 @@ from unit.weights_folder import (
     Json,
     edit,
     edit_entry,
-    refused,
+    refusal,
     scaled,
     several,
 )
@@ -48,7 +48,7 @@ from tosa_convert.io.options import Limits
 def test_a_malformed_manifest_is_refused(text: str, message: str, folder: Path) -> None:
     apart = write(several("a"), folder)
     (folder / "manifest.json").write_text(text)
-    error = refused(apart, folder)
+    error = refusal(apart, folder)
     assert error.code == "malformed-weights"
     assert message in str(error)
     assert len(str(error)) < 2000
@@ -56,7 +56,7 @@ def test_a_malformed_manifest_is_refused(text: str, message: str, folder: Path) 
 
 def test_a_manifest_above_the_limit_is_refused_unread(folder: Path) -> None:
     apart = write(several("a"), folder)
-    error = refused(apart, folder, limits=Limits(manifest_bytes=100))
+    error = refusal(apart, folder, limits=Limits(manifest_bytes=100))
     assert "the limit is 100" in str(error)
     read(apart, folder, limits=Limits(manifest_bytes=1000))
 
@@ -78,7 +78,7 @@ def test_a_manifest_with_other_fields_is_refused(
 ) -> None:
     apart = write(several("a"), folder)
     edit(folder, change)
-    error = refused(apart, folder)
+    error = refusal(apart, folder)
     assert error.code == "malformed-weights"
     assert message in str(error)
 
@@ -114,7 +114,7 @@ def test_a_manifest_with_other_fields_is_refused(
 def test_an_entry_with_a_wrong_value_is_refused(field: str, value: Any, folder: Path) -> None:
     apart = write(several("a"), folder)
     edit(folder, lambda c: c["constants"][0].update({field: value}))
-    error = refused(apart, folder)
+    error = refusal(apart, folder)
     assert error.code == "malformed-weights"
     assert f"constants[0].{field}" in str(error)
 
@@ -122,20 +122,20 @@ def test_an_entry_with_a_wrong_value_is_refused(field: str, value: Any, folder: 
 def test_findings_about_a_manifest_are_limited(folder: Path) -> None:
     apart = write(several("a"), folder)
     edit(folder, lambda c: c.update(constants=[0] * 10_000))
-    assert len(refused(apart, folder).findings) == MAX_FINDINGS
+    assert len(refusal(apart, folder).findings) == MAX_FINDINGS
 
 
 def test_one_file_for_two_constants_is_refused(folder: Path) -> None:
     apart = write(several("a", "b"), folder)
     edit_entry(folder, file="B.npy")
-    assert "two constants are in the file 'b.npy'" in str(refused(apart, folder))
+    assert "two constants are in the file 'b.npy'" in str(refusal(apart, folder))
 
 
 def test_one_constant_in_two_files_is_refused(folder: Path) -> None:
     apart = write(several("a", "b"), folder)
     edit_entry(folder, tensor="b")
     assert 'duplicate constant: region "main" block "main" tensor "b"' in str(
-        refused(apart, folder)
+        refusal(apart, folder)
     )
 
 
@@ -146,7 +146,7 @@ def test_one_constant_in_two_files_is_refused(folder: Path) -> None:
 def test_weights_of_a_tensor_that_is_not_there_are_refused(field: str, folder: Path) -> None:
     apart = write(several("a"), folder)
     edit_entry(folder, **{field: "other"})
-    error = refused(apart, folder)
+    error = refusal(apart, folder)
     assert error.code == "undefined-name"
     assert "belong to another program" in str(error)
 
@@ -154,19 +154,19 @@ def test_weights_of_a_tensor_that_is_not_there_are_refused(field: str, folder: P
 def test_scales_of_a_tensor_without_blocks_are_refused(folder: Path) -> None:
     apart = write(several("a"), folder)
     edit_entry(folder, part="scale_data")
-    assert "the tensor is not block-scaled" in str(refused(apart, folder))
+    assert "the tensor is not block-scaled" in str(refusal(apart, folder))
 
 
 def test_scales_of_another_number_are_refused(folder: Path) -> None:
     apart = write(scaled(), folder)
     edit(folder, lambda c: c["constants"][1].update(shape=[3]))
-    assert refused(apart, folder).code == "mismatched-weights"
+    assert refusal(apart, folder).code == "mismatched-weights"
 
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_constant_without_data_anywhere_is_reported(index: int, folder: Path) -> None:
     apart = write(scaled(), folder)
     edit(folder, lambda c: c["constants"].pop(index))
-    error = refused(apart, folder)
+    error = refusal(apart, folder)
     assert error.code == "missing-data"
     assert f"constant's {('data', 'scale_data')[index]}" in str(error)
