@@ -14,15 +14,15 @@ from __future__ import annotations
 import io
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 # Tests import one another by their folders' names; as a script, only its own folder is on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from oracle import comparison_main, module_readers
+from oracle.comparison_main import Compared, Table
 from oracle.module_readers import PACKAGES, ModuleReader
 from oracle.outside_tools import Refused, TosaOpt
 
@@ -36,21 +36,7 @@ VERSIONS: Final = range(NEWEST_VERSION + 1)
 TOSA_OPT: Final = "tosa-opt"
 
 
-class Outcome(NamedTuple):
-    """One program by one writer in one version.
-
-    read: we read it; otherwise we refuse it with the codes with which the module is refused.
-    difference: "" if our graph is the module's.
-    """
-
-    writer: str
-    version: int
-    program: str
-    read: bool
-    difference: str
-
-
-def compare_text(text: str, name: str, package: str) -> Iterator[Outcome]:
+def compare_text(text: str, name: str, package: str) -> Iterator[Compared]:
     """Yield a module as one package of bindings writes it."""
     bindings = default_bindings(package)
     yield from compare_module(
@@ -58,7 +44,7 @@ def compare_text(text: str, name: str, package: str) -> Iterator[Outcome]:
     )
 
 
-def compare_module(bindings: Bindings, module: Any, name: str) -> Iterator[Outcome]:
+def compare_module(bindings: Bindings, module: Any, name: str) -> Iterator[Compared]:
     """Yield a module in memory, as its bindings write it."""
     expected = graph_of(module)
     for version in VERSIONS:
@@ -69,7 +55,7 @@ def compare_module(bindings: Bindings, module: Any, name: str) -> Iterator[Outco
 
 def compare_file(
     tosa: Path, opt: TosaOpt, scratch: Path, readers: dict[str, ModuleReader]
-) -> Iterator[Outcome]:
+) -> Iterator[Compared]:
     """Yield a flatbuffer: tosa-opt makes the module, and it and the bindings write it.
 
     Where tosa-opt refuses the flatbuffer, it reads the module from our bytecode.
@@ -105,61 +91,29 @@ def graph_of(module: Any) -> Graph | tuple[str, ...]:
 
 def outcome(
     writer: str, version: int, name: str, data: bytes, expected: Graph | tuple[str, ...]
-) -> Outcome:
+) -> Compared:
     """Return whether our reading of a file is the expected one."""
     if data[4] != version << 1 | 1:
-        return Outcome(writer, version, name, False, f"the file has version {data[4] >> 1}")
+        return Compared(writer, version, name, False, f"the file has version {data[4] >> 1}")
     try:
         found = tc.load(data)
     except tc.TosaConvertError as error:
         codes = tuple(finding.code for finding in error.findings)
         difference = "" if codes == expected else f"refused: {error}"
-        return Outcome(writer, version, name, False, difference)
+        return Compared(writer, version, name, False, difference)
     if isinstance(expected, tuple):
-        return Outcome(writer, version, name, True, f"MLIR's module is refused: {expected}")
+        return Compared(writer, version, name, True, f"MLIR's module is refused: {expected}")
     difference = str(tc.compare(expected, found, names=True, locations=True, version=True) or "")
-    return Outcome(writer, version, name, True, difference)
+    return Compared(writer, version, name, True, difference)
 
 
-class Tally:
-    """Counts of many outcomes, by writer and version."""
-
-    def __init__(self) -> None:
-        self.read: Counter[tuple[str, int]] = Counter()
-        self.refused: Counter[tuple[str, int]] = Counter()
-        self.equal: Counter[tuple[str, int]] = Counter()
-        self.different: list[Outcome] = []
-
-    def add(self, found: Outcome) -> None:
-        """Count one."""
-        key = found.writer, found.version
-        (self.read if found.read else self.refused)[key] += 1
-        if found.difference:
-            self.different.append(found)
-        elif found.read:
-            self.equal[key] += 1
-
-    @property
-    def passed(self) -> bool:
-        """Return whether every writer wrote every version, and nothing differed."""
-        writers = (TOSA_OPT, *PACKAGES)
-        return not self.different and all(
-            self.equal[writer, version] for writer in writers for version in VERSIONS
-        )
-
-    def lines(self) -> Iterator[str]:
-        """Iterate over the table, to be read."""
-        yield "writer        | version |   read |  equal | refused as MLIR's module is"
-        for writer in (TOSA_OPT, *PACKAGES):
-            for version in VERSIONS:
-                key = writer, version
-                counts = f"{self.read[key]:6} | {self.equal[key]:6} | {self.refused[key]:6}"
-                yield f"{writer:13} | {version:7} | {counts}"
-        for found in self.different:
-            yield f"{found.writer} version {found.version}: {found.program}: {found.difference}"
+def table() -> Table:
+    """Return an empty table."""
+    writers = (TOSA_OPT, *PACKAGES)
+    return Table(dict.fromkeys(writers, VERSIONS), writers, "refused as MLIR's module is")
 
 
-def compare_files(files: Sequence[Path]) -> list[Outcome]:
+def compare_files(files: Sequence[Path]) -> list[Compared]:
     """Return the outcomes of some flatbuffers, in this process."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
@@ -170,7 +124,7 @@ def compare_files(files: Sequence[Path]) -> list[Outcome]:
 def main(arguments: list[str] | None = None) -> int:
     """Compare a suite and print the table."""
     parser = comparison_main.parser("Compare bytecode of every writer and version.")
-    return comparison_main.run(parser.parse_args(arguments), compare_files, Tally())
+    return comparison_main.run(parser.parse_args(arguments), compare_files, table())
 
 
 if __name__ == "__main__":

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 # Tests import one another by their folders' names; as a script, only its own folder is on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -24,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from oracle import comparison_main, module_readers
 from oracle.compare_bytecode import graph_of
 from oracle.compare_text import STYLES, Style, printed, with_locations
+from oracle.comparison_main import Compared, Table
 from oracle.module_readers import PACKAGES, TORCH
 from oracle.outside_tools import Refused, TosaOpt
 
@@ -34,22 +34,9 @@ TOSA_OPT: Final = "tosa-opt"
 WRITERS: Final = (TOSA_OPT, *PACKAGES)
 
 
-class Outcome(NamedTuple):
-    """One program as a writer prints it. difference: "" if our graph is that of the writer's module.
-
-    read: we read it; otherwise we refuse it with the codes with which the module is refused.
-    """
-
-    writer: str
-    style: Style
-    program: str
-    read: bool
-    difference: str
-
-
 def compare_programs(
     files: Sequence[Path], opt: TosaOpt, styles: Sequence[Style] = STYLES
-) -> Iterator[Outcome]:
+) -> Iterator[Compared]:
     """Iterate over programs, of which every writer reads our bytecode."""
     readers = module_readers.readers()
     for file in files:
@@ -74,9 +61,9 @@ def outcome(
     program: Path,
     text: bytes | Refused,
     expected: Graph | tuple[str, ...] | Refused,
-) -> Outcome:
+) -> Compared:
     """Return whether our reading of a text is the expected one."""
-    made = Outcome(writer, style, str(program), False, "")
+    made = Compared(writer, style, str(program), False, "")
     if isinstance(text, Refused):
         return made._replace(difference=f"not printed: {text}")
     if isinstance(expected, Refused):
@@ -92,40 +79,12 @@ def outcome(
     return made._replace(read=True, difference=str(difference or ""))
 
 
-class Tally:
-    """Counts of many outcomes, by writer and style."""
-
-    def __init__(self) -> None:
-        self.equal: Counter[tuple[str, Style]] = Counter()
-        self.refused: Counter[tuple[str, Style]] = Counter()
-        self.different: list[Outcome] = []
-
-    def add(self, found: Outcome) -> None:
-        """Count one."""
-        if found.difference:
-            self.different.append(found)
-        else:
-            (self.equal if found.read else self.refused)[found.writer, found.style] += 1
-
-    @property
-    def passed(self) -> bool:
-        """Return whether every writer printed every style, and nothing differed."""
-        return not self.different and all(
-            self.equal[writer, style] for writer in WRITERS for style in STYLES
-        )
-
-    def lines(self) -> Iterator[str]:
-        """Iterate over the table, to be read."""
-        yield f"{'writer':13} | {'style':22} |  equal | refused as the module is"
-        for writer in WRITERS:
-            for style in STYLES:
-                counts = f"{self.equal[writer, style]:6} | {self.refused[writer, style]:6}"
-                yield f"{writer:13} | {style!s:22} | {counts}"
-        for found in self.different:
-            yield f"{found.writer}, {found.style}: {found.program}: {found.difference}"
+def table() -> Table:
+    """Return an empty table."""
+    return Table(dict.fromkeys(WRITERS, STYLES), WRITERS, "refused as the module is")
 
 
-def compare_files(files: Sequence[Path]) -> list[Outcome]:
+def compare_files(files: Sequence[Path]) -> list[Compared]:
     """Return the outcomes of some flatbuffers, in this process."""
     with tempfile.TemporaryDirectory() as name:
         return list(compare_programs(files, TosaOpt(Path(name))))
@@ -134,7 +93,7 @@ def compare_files(files: Sequence[Path]) -> list[Outcome]:
 def main(arguments: list[str] | None = None) -> int:
     """Compare a suite and print the table."""
     parser = comparison_main.parser("Compare what we read from MLIR text with the writer's module.")
-    return comparison_main.run(parser.parse_args(arguments), compare_files, Tally())
+    return comparison_main.run(parser.parse_args(arguments), compare_files, table())
 
 
 if __name__ == "__main__":

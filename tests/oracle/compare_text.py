@@ -18,7 +18,6 @@ from __future__ import annotations
 import io
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import Any, Final, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from oracle import comparison_main, module_readers
+from oracle.comparison_main import Compared, Table
 from oracle.module_readers import IREE, TORCH, ModuleReader
 from oracle.outside_tools import Refused, TosaOpt
 
@@ -66,16 +66,6 @@ STYLES: Final = tuple(
 WHOLE: Final = Style(generic=True, locations=True)
 
 
-class Outcome(NamedTuple):
-    """One program in one style. difference: "" if the row's promise holds. accepted: by the reader."""
-
-    row: str
-    style: Style
-    program: str
-    accepted: bool
-    difference: str
-
-
 #: Locations of every kind; official programs have none. `{}` is the number of an operator.
 _LOCATIONS: Final = (
     'loc("model.py":{}:7)',
@@ -104,7 +94,7 @@ class Program(NamedTuple):
 
 def compare_programs(
     programs: Sequence[Program], opt: TosaOpt, scratch: Path, styles: Sequence[Style] = STYLES
-) -> Iterator[Outcome]:
+) -> Iterator[Compared]:
     """Iterate over programs in some styles, without their serialization."""
     readers = module_readers.readers()
     whole = [print_bytecode(program, opt, scratch) for program in programs]
@@ -135,25 +125,25 @@ def text_of(graph: Graph, style: Style) -> bytes:
 
 def compare_printed(
     row: str, style: Style, program: Program, text: bytes, found: bytes | Refused
-) -> Outcome:
+) -> Compared:
     """Our text of a program, and what tosa-opt prints."""
     if isinstance(found, Refused):
-        return Outcome(row, style, program.name, False, str(found))
-    return Outcome(row, style, program.name, True, first_difference(text, found))
+        return Compared(row, style, program.name, False, str(found))
+    return Compared(row, style, program.name, True, first_difference(text, found))
 
 
-def compare_parsed(reader: ModuleReader, program: Program, text: bytes, style: Style) -> Outcome:
+def compare_parsed(reader: ModuleReader, program: Program, text: bytes, style: Style) -> Compared:
     """Our text of a program, parsed and printed by a package of bindings."""
     # The custom form of IREE's dialect is another one.
     foreign = reader.package == IREE and not style.generic
-    outcome = Outcome(reader.package, style, program.name, False, "")
+    outcome = Compared(reader.package, style, program.name, False, "")
     module = reader.parse(text)
     if isinstance(module, Refused):
         return outcome if foreign else outcome._replace(difference=str(module))
     difference = "" if foreign else first_difference(text, printed(module, style))
     if not difference:
         difference = str(tc.compare(program.graph, read(module), names=True) or "")
-    return outcome._replace(accepted=True, difference=difference)
+    return outcome._replace(read=True, difference=difference)
 
 
 def printed(module: Any, style: Style) -> bytes:
@@ -168,22 +158,22 @@ def printed(module: Any, style: Style) -> bytes:
     return sink.getvalue() + b"\n"
 
 
-def compare_serialized(tosa: Path, opt: TosaOpt, scratch: Path) -> Outcome:
+def compare_serialized(tosa: Path, opt: TosaOpt, scratch: Path) -> Compared:
     """Return what tosa-opt serializes of our text, and of its own import or else the program."""
     program = tc.load(tosa)
     file, again = scratch / "ours.mlir", scratch / "again.tosa"
-    outcome = Outcome(SERIALIZED, STYLES[0], str(tosa), True, "")
-    file.write_bytes(text_of(program, outcome.style))
+    outcome = Compared(SERIALIZED, STYLES[0], str(tosa), True, "")
+    file.write_bytes(text_of(program, STYLES[0]))
     refused = opt.write_again(tosa, again)
     own = None if refused else tc.load(again.read_bytes())
     if own is None and any(
         tensor.scale for _, block in program.blocks() for tensor in block.tensors.values()
     ):
         # It writes 8 bytes for an element of 8 bits, so its file cannot be the program.
-        return outcome._replace(accepted=False)
+        return outcome._replace(read=False)
     unwritten = opt.write(file, again)
     if unwritten:
-        return outcome._replace(accepted=False, difference=str(unwritten))
+        return outcome._replace(read=False, difference=str(unwritten))
     ours = tc.load(again.read_bytes())
     # It gives values names of its own. Of a NaN in a dense constant, as its import has, it loses the
     # payload, but not of one in a resource, as our text has.
@@ -208,42 +198,13 @@ def first_difference(ours: bytes, theirs: bytes) -> str:
     return f"ours has {len(ours)} bytes, theirs has {len(theirs)}"
 
 
-class Tally:
-    """Counts of many outcomes, by row and style."""
-
-    def __init__(self, styles: Sequence[Style] = STYLES) -> None:
-        self.styles = styles
-        self.equal: Counter[tuple[str, Style]] = Counter()
-        self.refused: Counter[tuple[str, Style]] = Counter()
-        self.different: list[Outcome] = []
-
-    def add(self, found: Outcome) -> None:
-        """Count one."""
-        if found.difference:
-            self.different.append(found)
-        else:
-            (self.equal if found.accepted else self.refused)[found.row, found.style] += 1
-
-    @property
-    def passed(self) -> bool:
-        """Return whether nothing differed, and every row has something that is equal."""
-        rows = {
-            (row, style) for row in ROWS for style in self.styles if row not in (SERIALIZED, IREE)
-        }
-        return not self.different and all(self.equal[key] for key in rows)
-
-    def lines(self) -> Iterator[str]:
-        """Iterate over the table, to be read."""
-        yield f"{'':30} | {'style':22} |  equal | not read"
-        for row in ROWS:
-            for style in STYLES[:1] if row == SERIALIZED else self.styles:
-                counts = f"{self.equal[row, style]:6} | {self.refused[row, style]:6}"
-                yield f"{row:30} | {style!s:22} | {counts}"
-        for found in self.different:
-            yield f"{found.row}, {found.style}: {found.program}: {found.difference}"
+def table(styles: Sequence[Style] = STYLES) -> Table:
+    """Return an empty table."""
+    rows = {row: STYLES[:1] if row == SERIALIZED else styles for row in ROWS}
+    return Table(rows, (PRINTED, PARSED, TORCH), "not read")
 
 
-def compare_files(files: Sequence[Path], styles: Sequence[Style] = STYLES) -> list[Outcome]:
+def compare_files(files: Sequence[Path], styles: Sequence[Style] = STYLES) -> list[Compared]:
     """Return the outcomes of some flatbuffers, in this process."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
@@ -261,7 +222,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     styles = [style for style in STYLES if style.locations or not options.located]
-    return comparison_main.run(options, partial(compare_files, styles=styles), Tally(styles))
+    return comparison_main.run(options, partial(compare_files, styles=styles), table(styles))
 
 
 if __name__ == "__main__":

@@ -12,13 +12,14 @@ import json
 import pickle
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from oracle import official_suite
 
@@ -47,6 +48,60 @@ class Tally(Protocol[Counted]):
 
     def lines(self) -> Iterator[str]:
         """The result, to be read."""
+
+
+class Compared(NamedTuple):
+    """One program in one cell of a table.
+
+    read: it was read; otherwise it is refused as it should be. difference: "" if it is the same program.
+    """
+
+    row: str
+    column: object
+    program: str
+    read: bool
+    difference: str
+
+
+class Table:
+    """Counts of programs by row and column, and everything that differs."""
+
+    def __init__(
+        self, rows: Mapping[str, Sequence[object]], needed: Collection[str], refused: str
+    ) -> None:
+        """Begin a table.
+
+        rows: row -> its columns. needed: rows of which each column must have a program that is equal.
+        refused: the head of what is refused.
+        """
+        self.rows, self.needed, self.head = rows, needed, refused
+        self.equal: Counter[tuple[str, object]] = Counter()
+        self.refused: Counter[tuple[str, object]] = Counter()
+        self.different: list[Compared] = []
+
+    def add(self, found: Compared) -> None:
+        """Count one."""
+        if found.difference:
+            self.different.append(found)
+        else:
+            (self.equal if found.read else self.refused)[found.row, found.column] += 1
+
+    @property
+    def passed(self) -> bool:
+        """Return whether nothing differed, and what is needed was compared."""
+        return not self.different and all(
+            self.equal[row, column] for row in self.needed for column in self.rows[row]
+        )
+
+    def lines(self) -> Iterator[str]:
+        """Iterate over the table, to be read."""
+        yield f"{'':30} | {'':22} |  equal | {self.head}"
+        for row, columns in self.rows.items():
+            for column in columns:
+                counts = f"{self.equal[row, column]:6} | {self.refused[row, column]:6}"
+                yield f"{row:30} | {column!s:22} | {counts}"
+        for found in self.different:
+            yield f"{found.row}, {found.column}: {found.program}: {found.difference}"
 
 
 class StateError(Exception):

@@ -46,11 +46,11 @@ def test_the_whole_sample_agrees_in_both_directions(suite: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_fifth_of_the_sample_agrees_in_both_directions(suite: Path) -> None:
-    """With at least one file of each operator."""
+def test_a_part_of_the_sample_agrees_in_both_directions(suite: Path) -> None:
+    """At least one file of each operator."""
     cases = official_suite.cases(suite)
     first = {case.operator: case for case in reversed(cases)}
-    check([case.tosa for case in sorted({*cases[::5], *first.values()})], at_least=190)
+    check([case.tosa for case in sorted({*cases[::20], *first.values()})], at_least=90)
 
 
 def check(files: list[Path], *, at_least: int) -> None:

@@ -15,11 +15,11 @@ from oracle.compare_text import (
     PARSED,
     PRINTED,
     STYLES,
-    Outcome,
     Program,
-    Tally,
+    table,
     with_locations,
 )
+from oracle.comparison_main import Compared
 from oracle.module_readers import TORCH
 from oracle.outside_tools import Refused, TosaOpt
 from sampling import one_in
@@ -52,7 +52,7 @@ def test_programs_written_by_hand_are_printed_as_tosa_opt_prints_them(
     graph = with_locations(tc.load(case.text.encode()))
     found = list(compare_text.compare_programs([Program(case.name, graph)], opt, tmp_path))
     assert [one for one in found if one.difference] == []
-    assert {one.row for one in found if one.accepted} >= {PRINTED, PARSED, TORCH}
+    assert {one.row for one in found if one.read} >= {PRINTED, PARSED, TORCH}
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ def test_a_sample_of_the_official_tests_is_printed_and_read(
 ) -> None:
     suite = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
     files = [case.tosa for case in official_suite.cases(suite)]
-    tally = Tally()
+    tally = table()
     for found in compare_text.compare_files(Random(5).sample(files, 10)):
         tally.add(found)
     assert tally.passed, "\n".join(tally.lines())
@@ -143,8 +143,8 @@ def test_a_difference_is_found(
         return text.replace(b"tosa.tensor_name", b"tosa.tensor_nome") if is_text else text
 
     monkeypatch.setattr(tc, "dumps", other_name)
-    tally = Tally()
-    found: list[Outcome] = [*compare_text.compare_programs([Program("f", graph)], opt, tmp_path)]
+    tally = table()
+    found: list[Compared] = [*compare_text.compare_programs([Program("f", graph)], opt, tmp_path)]
     for one in found:
         tally.add(one)
     assert not tally.passed

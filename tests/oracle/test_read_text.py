@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from oracle import compare_read_text, official_suite
 from oracle.compare_bytecode import graph_of
-from oracle.compare_read_text import TOSA_OPT, WRITERS, Tally, outcome
+from oracle.compare_read_text import TOSA_OPT, WRITERS, outcome, table
 from oracle.compare_text import STYLES, printed
 
 import tosa_convert as tc
@@ -35,7 +35,7 @@ def test_a_sample_of_the_official_tests_is_read_in_every_style(
     pytest.importorskip("iree.compiler", reason="prints text")
     suite = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
     files = [case.tosa for case in official_suite.cases(suite)]
-    tally = Tally()
+    tally = table()
     for found in compare_read_text.compare_files(Random(17).sample(files, 12)):
         tally.add(found)
     assert tally.passed, "\n".join(tally.lines())
@@ -61,7 +61,7 @@ def test_a_text_that_the_writer_reads_and_we_refuse_is_a_difference(torch_mlir: 
 
 
 def test_nothing_compared_is_no_success() -> None:
-    assert not Tally().passed
+    assert not table().passed
 
 
 def test_a_module_that_both_refuse_is_no_difference() -> None:

@@ -6,16 +6,13 @@ this one. A test is skipped if that Python has not what it needs.
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from oracle.test_shared_models import CONVERTER, MODELS
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder
@@ -125,23 +122,3 @@ def test_torch_takes_and_gives_bf16_and_takes_fp8(capsys: pytest.CaptureFixture[
     assert check_verb("narrow.tosa", *against, "torch:net.py:Narrow") == 0
     assert check_verb("narrow.tosa", *against, "onnxruntime:net.onnx") == 4
     assert "numpy has no type float8_e4m3fn" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(not MODELS, reason="there is no ../shared/models beside the checkout")
-@pytest.mark.skipif(CONVERTER is None, reason="tosa-converter-for-tflite is not installed")
-@pytest.mark.parametrize(
-    "name", ["hello_world_float", "hello_world_int8", "micro_speech_quantized"]
-)
-def test_tflite_gives_what_the_converted_model_gives(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    require("ai_edge_litert.interpreter")
-    (model,) = [path for path in MODELS if path.stem == name]
-    module = tmp_path / "model.mlirbc"
-    subprocess.run([str(CONVERTER), str(model), "-o", str(module)], check=True, capture_output=True)
-    shutil.copy(model, tmp_path / "model.tflite")
-    shapes = ["--input-shape", "serving_default_dense_input:0=3x1"] * name.startswith("hello")
-    against = ["--random", "1", "--against", f"tflite:{tmp_path / 'model.tflite'}"]
-    assert check_verb(str(module), *shapes, *against, "--json") == 0
-    rows = json.loads(capsys.readouterr().out)["tensors"]
-    assert [row["differing"] for row in rows] == [0]
