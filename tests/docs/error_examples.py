@@ -224,16 +224,13 @@ def program_beside_weights() -> Path:
     return Path("m.weights", "manifest.json")
 
 
-@raises("malformed-pte")
-def _() -> object:
-    Path("m.pte").write_bytes(b"\xff\0\0\0ET12" + bytes(60))
-    return tc.load("m.pte")
+def of_bytes(name: str, data: bytes) -> object:
+    Path(name).write_bytes(data)
+    return tc.load(name)
 
 
-@raises("malformed-vgf")
-def _() -> object:
-    Path("m.vgf").write_bytes(b"VGF1" + bytes(60))
-    return tc.load("m.vgf")
+raises("malformed-pte")(lambda: of_bytes("m.pte", b"\xff\0\0\0ET12" + bytes(60)))
+raises("malformed-vgf")(lambda: of_bytes("m.vgf", b"VGF1" + bytes(60)))
 
 
 @raises("malformed-weights")
@@ -436,22 +433,13 @@ def _() -> object:
         return run(example(), x(), RunOptions(timeout=0.25))
 
 
-@raises("backend-refused")
-def _() -> object:
-    backend = open_backend("sh -c 'echo no FP8 here >&2; exit 77'", example(), x())
-    assert not isinstance(backend, Record)
-    return backend.compute(example(), ["y"], x(), [], Path.cwd())
+def backend(command: str) -> object:
+    """Compute with a program as the backend."""
+    opened = open_backend(command, example(), x())
+    assert not isinstance(opened, Record)
+    return opened.compute(example(), ["y"], x(), [], Path.cwd())
 
 
-@raises("backend-unreachable")
-def _() -> object:
-    backend = open_backend("sh -c 'echo no route to npu3 >&2; exit 75'", example(), x())
-    assert not isinstance(backend, Record)
-    return backend.compute(example(), ["y"], x(), [], Path.cwd())
-
-
-@raises("backend-failed")
-def _() -> object:
-    backend = open_backend("false", example(), x())
-    assert not isinstance(backend, Record)
-    return backend.compute(example(), ["y"], x(), [], Path.cwd())
+raises("backend-refused")(lambda: backend("sh -c 'echo no FP8 here >&2; exit 77'"))
+raises("backend-unreachable")(lambda: backend("sh -c 'echo no route to npu3 >&2; exit 75'"))
+raises("backend-failed")(lambda: backend("false"))

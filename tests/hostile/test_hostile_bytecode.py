@@ -9,8 +9,6 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from random import Random
 
 import pytest
 from refusing import refused
@@ -255,35 +253,6 @@ def test_a_location_of_endless_text_is_refused() -> None:
     for name in ("a location within itself", "locations that share their parts"):
         with refused("too-large", match="takes more than"):
             tc.load(bombs()[name])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_damaged_file_is_read_or_refused(bindings: Bindings, version: int) -> None:
-    data = bytecode(bindings, version)
-    random = Random(version)
-    outcomes = {"read": 0, "malformed-mlir": 0}
-    for _ in range(150):
-        damaged = bytearray(data)
-        for _ in range(random.randrange(3)):
-            damaged[random.randrange(8, len(damaged))] = random.choice(
-                (0, 1, 2, 0xFF, random.randrange(256))
-            )
-        try:
-            tc.load(bytes(damaged))
-        except tc.TosaConvertError as error:
-            str(error)
-            outcomes[error.code] = outcomes.get(error.code, 0) + 1
-        else:
-            outcomes["read"] += 1
-    assert outcomes["read"]
-    assert outcomes["malformed-mlir"]
-
-
-def test_files_of_mlir_have_sound_sections(bindings: Bindings, root: Path) -> None:
-    read_sections(memoryview((root / "examples/digits_cnn.mlirbc").read_bytes()))
-    for version in VERSIONS:
-        read_sections(memoryview(bytecode(bindings, version)))
 
 
 @pytest.mark.parametrize("version", [1, 6])

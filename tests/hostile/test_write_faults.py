@@ -303,11 +303,6 @@ def test_a_signal_during_a_write_leaves_only_the_old_file(name: str, tmp_path: P
     assert os.listdir(target.parent) == ["m.json"]
 
 
-def converted(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "tosa_convert", "convert", *map(str, arguments)]
-    return subprocess.run(command, stderr=subprocess.PIPE, check=False, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="permissions of POSIX")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -333,51 +328,6 @@ def test_a_folder_that_is_read_only_stays_as_it_was(subject: Subject, folder: Pa
     folder.chmod(0o755)
     assert content(target) == before
     assert os.listdir(folder) == ([target.name] if subject.old else [])
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has a disk that is always full")
-def test_a_full_disk_is_an_expected_failure(tmp_path: Path) -> None:
-    api.save(program(1), tmp_path / "m.tosa")
-    result = converted(tmp_path / "m.tosa", "-o", "/dev/full", "--to", "json")
-    assert result.returncode == 2
-    assert b"No space left on device [file-error]" in result.stderr
-    with open("/dev/full", "wb") as full:
-        result = converted(tmp_path / "m.tosa", "--to", "json", stdout=full)
-    assert result.returncode != 0
-    assert b"internal error" not in result.stderr
-
-
-def test_a_pipe_without_a_reader_is_not_a_defect(tmp_path: Path) -> None:
-    api.save(program(1), tmp_path / "m.tosa")
-    reading, writing = os.pipe()
-    os.close(reading)
-    try:
-        result = converted(tmp_path / "m.tosa", "--to", "json", stdout=writing)
-    finally:
-        os.close(writing)
-    assert result.returncode == 141
-    assert b"internal error" not in result.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["itself", "symlink", "hardlink", "dots"])
-def test_output_over_input_is_refused(way: str, tmp_path: Path) -> None:
-    source = tmp_path / "m.tosa"
-    api.save(program(1), source)
-    before = source.read_bytes()
-    target = tmp_path / "other.tosa"
-    if way == "symlink":
-        target.symlink_to(source)
-    elif way == "hardlink":
-        target.hardlink_to(source)
-    else:
-        (tmp_path / "folder").mkdir()
-        target = source if way == "itself" else tmp_path / "folder" / ".." / "m.tosa"
-    result = converted(source, "-o", target)
-    assert result.returncode == 2
-    assert b"would-overwrite-input" in result.stderr
-    assert source.read_bytes() == before
 
 
 _WRITER = """
