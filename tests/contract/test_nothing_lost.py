@@ -153,23 +153,6 @@ def test_a_location_is_stored_without_folders_of_the_machine(
     assert place(bindings, location, full_paths=True) == location
 
 
-def first_operation(module: Any) -> Any:
-    return next(iter(module.body.operations)).regions[0].blocks[0].operations[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("location", sorted(set(LOCATIONS.values())))
-def test_a_location_survives_the_round_trip(location: str, bindings: Bindings) -> None:
-    first = tc.export_tosa_func_to_flatbuffer(
-        bindings.ir.Module.parse(function(body=f"{ABS} {location}\n"), bindings.new_context())
-    )
-    module = tc.import_tosa_func_from_flatbuffer(first, context=bindings.new_context())
-    original = bindings.ir.Module.parse(function(body=f"{ABS} {location}\n"), module.context)
-    assert first_operation(module).location == first_operation(original).location
-    # A round trip adds no further layer.
-    assert tc.export_tosa_func_to_flatbuffer(module) == first
-
-
 def test_no_path_of_the_machine_is_in_the_bytes_unless_asked_for(tmp_path: Path) -> None:
     source = tmp_path / "model.mlir"
     source.write_text(NESTED.replace('loc("model.py":3:4)', ""), encoding="utf-8")

@@ -96,43 +96,28 @@ def test_a_region_that_is_run_with_two_shapes_has_the_sizes_that_they_share() ->
     assert inferred.regions[1].blocks[0].tensors["b"].shape == (D,)
 
 
-def test_regions_nested_too_deeply_are_refused() -> None:
+def nested(depth: int) -> Graph:
+    """Return a COND_IF that runs a region from both branches, which does so, and so on."""
     program = branches()
     program.regions[1:] = []
-    depth = 400
+    values = [tensor("c", "BOOL", ()), *dynamic("a b", D)]
     for level in range(depth):
         inside = f"r{level + 1}"
-        operator = (
-            op("COND_IF", "c a", "b", then_graph=inside, else_graph=inside)
-            if level + 1 < depth
-            else op("ABS", "a", "b")
-        )
-        values = [tensor("c", "BOOL", ()), *dynamic("a b", D)]
+        operator = op("COND_IF", "c c a", "b", then_graph=inside, else_graph=inside)
+        if level + 1 == depth:
+            operator = op("ABS", "a", "b")
         program.regions.append(region(f"r{level}", "c a", "b", values, [operator]))
-    main = op("COND_IF", "c c x", "z", then_graph="r0", else_graph="r0")
-    program.main.operators[:] = [main]
-    for inner in program.regions[1:-1]:
-        operator = inner.blocks[0].operators[0]
-        operator.inputs = ("c", "c", "a")
+    program.main.operators[:] = [op("COND_IF", "c c x", "z", then_graph="r0", else_graph="r0")]
+    return program
+
+
+def test_regions_nested_too_deeply_are_refused() -> None:
     with refused("too-large"):
-        infer(program, {"x": (5,)})
+        infer(nested(400), {"x": (5,)})
 
 
 def test_a_region_that_doubles_at_each_level_is_inferred_once() -> None:
-    program = branches()
-    program.regions[1:] = []
-    depth = 60
-    for level in range(depth):
-        values = [tensor("c", "BOOL", ()), *dynamic("a b", D)]
-        inside = f"r{level + 1}"
-        operator = (
-            op("COND_IF", "c c a", "b", then_graph=inside, else_graph=inside)
-            if level + 1 < depth
-            else op("ABS", "a", "b")
-        )
-        program.regions.append(region(f"r{level}", "c a", "b", values, [operator]))
-    program.main.operators[:] = [op("COND_IF", "c c x", "z", then_graph="r0", else_graph="r0")]
-    assert shapes(infer(program, {"x": (5,)}))["z"] == (5,)
+    assert shapes(infer(nested(60), {"x": (5,)}))["z"] == (5,)
 
 
 def test_causes_name_the_argument_and_all_that_depends_on_it() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import (
     Block,
     Constant,
@@ -22,6 +23,11 @@ from tosa_convert.graph import (
 from tosa_convert.graph.versions import V1_0
 
 PRODUCER = SoftwareVersion(1, 2, 3, "test")
+
+
+def encode(made: Graph, **options: Any) -> bytes:
+    """Return the bytes of a flatbuffer; the graph need not be one that TOSA allows."""
+    return b"".join(plan(made, PRODUCER, **options).pieces())
 
 
 def tensor(

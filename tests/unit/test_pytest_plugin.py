@@ -142,7 +142,6 @@ def test_a_folder_for_a_backend_names_what_is_below_it(project: Path) -> None:
     wrong = {"cases/wrong/inputs.npz::case": "FAILED", "[1]": "SKIPPED"}
     programs = {f"{name}.tosa::validate" for name in ("good", "bad")}
     for words, code, found, notes in (
-        (["cases"], 1, {*cases, *wrong}, {edges}),
         (["cases", "--tosa-seeds", "1"], 1, {*cases, *wrong}, set[str]()),
         (["cases/right", "--tosa-no-edges"], 0, {*cases}, set()),
         (["."], 1, {*cases, *wrong, *programs, "good.tosa::check", "bad.tosa::check"}, {edges}),
@@ -228,21 +227,24 @@ def test_cases_run_on_further_seeds_too(project: Path) -> None:
 @pytest.mark.slow
 def test_an_expected_failure_of_a_program_is_that_of_the_backend(project: Path) -> None:
     (project / "backend.py").write_text("def run(model, inputs):\n    return {}\n")
-    words = ("good.tosa", "--tosa-against", "backend.py", "--tosa-xfail")
-    for pattern in ("good.tosa=known", "*.tosa=known", "good.tosa::check=known"):
-        output = run_pytest(project, *words, pattern)
-        assert outcomes(output) == {"good.tosa::validate": "PASSED", "good.tosa::check": "XFAIL"}
-    output = run_pytest(project, *words, "good.tosa::validate", code=1)
-    assert "[XPASS(strict)]" in output
+    for name in ("other", "third", "valid"):
+        tc.save(one_operator("ABS"), project / f"{name}.tosa")
+    files = [f"{name}.tosa" for name in ("good", "other", "third", "bad", "valid")]
+    patterns = ["good.tosa=known", "oth*=known", "third.tosa::check=known", "none=x"]
+    patterns += ["bad.tosa::validate=its shape", "valid.tosa::validate"]
+    words = [word for pattern in patterns for word in ("--tosa-xfail", pattern)]
+    output = run_pytest(project, *files, "--tosa-against", "backend.py", *words, code=1)
+    found = outcomes(output)
+    for name in files[:3]:
+        assert (found[f"{name}::validate"], found[f"{name}::check"]) == ("PASSED", "XFAIL")
+    assert found["bad.tosa::validate"] == "XFAIL"
+    assert output.count("[XPASS(strict)]") >= 1
+    assert "no test matches --tosa-xfail none=x" in output
+    assert "no test matches --tosa-xfail good" not in output
     # An option of `addopts` stays there if no backend is named.
     run_pytest(
         project, "good.tosa", "cases/right", "--tosa-xfail", "good.tosa", "--tosa-xfail", "r*"
     )
-    output = run_pytest(project, *words, "none=x", "--tosa-xfail", "good.tosa")
-    assert "no test matches --tosa-xfail none=x" in output
-    assert "no test matches --tosa-xfail good" not in output
-    output = run_pytest(project, "bad.tosa", "--tosa-xfail", "bad.tosa::validate=its shape")
-    assert outcomes(output) == {"bad.tosa::validate": "XFAIL"}
 
 
 @pytest.mark.slow

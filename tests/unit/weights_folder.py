@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 from refusing import error_of
-from unit.building import PRODUCER, graph, op, tensor
+from unit.building import encode, graph, op, tensor
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.weights.read import read
 from tosa_convert.graph import Constant, DType, Graph, dtype
 from tosa_convert.graph.dtypes import BlockShape
@@ -49,7 +48,7 @@ def scaled() -> Graph:
 
 def flat(made: Graph) -> bytes:
     """Return the whole graph as values, including padding and unused values."""
-    return b"".join(plan(made, PRODUCER).pieces())
+    return encode(made)
 
 
 def data_of(made: Graph, name: str = "w") -> Constant:

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.building import PRODUCER, example, graph, op, tensor
+from unit.building import encode, example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.flatbuffer.write import plan
-from tosa_convert.graph import Graph
 
 TEXT = """func.func @f(%a: tensor<2xf32> {tosa.tensor_name = "x"}) -> tensor<2xf32> {
   %0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32>
@@ -21,10 +19,6 @@ TEXT = """func.func @f(%a: tensor<2xf32> {tosa.tensor_name = "x"}) -> tensor<2xf
 }
 func.func private @declared(tensor<2xf32>)
 """
-
-
-def encode(made: Graph) -> bytes:
-    return b"".join(plan(made, PRODUCER).pieces())
 
 
 @pytest.mark.parametrize("source", [None, 7, io.StringIO(""), ["m.tosa"], {}])

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.building import PRODUCER, example
+from unit.building import encode, example
 
 from tosa_convert.cli import convert_file
 from tosa_convert.cli.main import run, verb
-from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import Graph
 from tosa_convert.version import __version__
 
@@ -48,7 +47,7 @@ def m(tmp_path: Path, torch_mlir: Any) -> Path:
 
 
 def save(path: Path, made: Graph) -> None:
-    path.write_bytes(b"".join(plan(made, PRODUCER).pieces()))
+    path.write_bytes(encode(made))
 
 
 def listing(folder: Path) -> list[str]:
@@ -62,7 +61,9 @@ def listing(folder: Path) -> list[str]:
         (["m.tosa", "-o", "out"], "the extension '' does not name a format"),
         (["m.tosa", "-o", "m.tosa"], "the output is the input file"),
         (["m.tosa", "-o", "./m.tosa"], "the output is the input file"),
+        (["m.tosa", "-o", "folder/../m.tosa"], "the output is the input file"),
         (["m.tosa", "-o", "link.tosa"], "the output is the input file"),
+        (["m.tosa", "-o", "hard.tosa"], "the output is the input file"),
         (["m.tosa", "-o", "missing/out.json"], "cannot be written: No such file"),
         (["gone.tosa", "-o", "out.json"], "gone.tosa: error: cannot be read: No such file"),
         (["m.tosa", "--to", "onnx"], "--to: error: found 'onnx', expected one of"),
@@ -88,11 +89,12 @@ def test_a_wrong_request_is_exit_code_2_and_changes_nothing(
     before = (tmp_path / "m.tosa").read_bytes()
     (tmp_path / "folder").mkdir()
     (tmp_path / "link.tosa").symlink_to("m.tosa")
+    (tmp_path / "hard.tosa").hardlink_to(tmp_path / "m.tosa")
     code, out, err = convert(*arguments)
     assert (code, out) == (2, b"")
     assert message in err
     assert "Traceback" not in err
-    assert listing(tmp_path) == ["folder", "link.tosa", "m.tosa"]
+    assert listing(tmp_path) == ["folder", "hard.tosa", "link.tosa", "m.tosa"]
     assert (tmp_path / "m.tosa").read_bytes() == before
 
 

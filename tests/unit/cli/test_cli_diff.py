@@ -261,14 +261,6 @@ def test_files_that_cannot_be_read_have_the_exit_code_of_their_error(
     assert diff("a.tosa", "changed.tosa", "--func", "f")[0] == 2
 
 
-def test_text_of_a_file_cannot_control_the_terminal(diff: Any, folder: Path) -> None:
-    made = example()
-    made.main.operators[1].location = 'loc("\x1b[2J":1:1)'
-    made.regions[0].name = "\x1b[2J"
-    save(folder / "b.tosa", made)
-    assert "\x1b" not in diff("a.tosa", "b.tosa", "--compare-names", "--compare-locations")[1]
-
-
 # -- git -------------------------------------------------------------------------------------------
 
 

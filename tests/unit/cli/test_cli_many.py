@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.building import branching, counting, example
+from unit.building import branching, example
 from unit.cli.test_cli import TEXT, convert, listing, save
 
 import tosa_convert as tc
@@ -78,27 +79,6 @@ def test_a_shape_applies_to_the_programs_that_have_the_input(convert: Any, tmp_p
     assert "--input-shape z: error: none of the files that were converted has an input" in err
 
 
-def test_by_default_mlir_becomes_a_flatbuffer_and_a_flatbuffer_mlir(
-    convert: Any, tmp_path: Path, torch_mlir: Any
-) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.mlir").write_text(TEXT)
-    save(tmp_path / "in" / "b.tosa", example())
-    assert convert("in", "-o", "out")[0] == 0
-    assert tree(tmp_path / "out") == ["a.tosa", "b.mlir"]
-
-
-def test_one_that_fails_does_not_stop_the_others(convert: Any, tmp_path: Path) -> None:
-    save(tmp_path / "a.tosa", example())
-    (tmp_path / "b.tosa").write_bytes(b"\x10\0\0\0TOSA")
-    save(tmp_path / "c.tosa", counting())
-    code, _, err = convert("a.tosa", "b.tosa", "c.tosa", "--to", "json", "-o", "out")
-    assert code == 3
-    assert "b.tosa: byte" in err
-    assert err.endswith("2 of 3 files converted\n")
-    assert tree(tmp_path / "out") == ["a.json", "c.json"]
-
-
 def test_a_bug_that_one_file_triggers_does_not_stop_the_others(
     convert: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +132,7 @@ def test_a_file_name_that_is_not_utf_8_is_converted(
             assert file.read() == (tmp_path / "one.tosa").read_bytes()
 
 
-@pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n\0", None])
+@pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n\0", b"\x10\0\0\0TOSA", None])
 def test_a_file_that_is_not_a_program_does_not_stop_the_others(
     convert: Any, tmp_path: Path, torch_mlir: Any, content: bytes | None
 ) -> None:
@@ -161,7 +141,7 @@ def test_a_file_that_is_not_a_program_does_not_stop_the_others(
         (tmp_path / "b.tosa").write_bytes(content)
     code, _, err = convert("b.tosa", "a.tosa", "-o", "out")
     assert code == (2 if content is None else 3)
-    assert "b.tosa: error:" in err
+    assert re.search("b.tosa: (byte .*)?error:", err)
     assert err.endswith("1 of 2 files converted\n")
     assert tree(tmp_path / "out") == ["a.mlir"]
 

@@ -9,12 +9,11 @@ from typing import Any, Final
 import click
 import numpy as np
 import pytest
-from unit.building import PRODUCER, example, graph, op, tensor
+from unit.building import encode, example, graph, op, tensor
 
 from manual.commands import Documented, verbs
 from tosa_convert.cli.main import run, tosa_flatbuffer
 from tosa_convert.cli.option import Option
-from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.io import option_table
 
 ALL = [verb for verb in verbs() if not isinstance(verb.command, click.Group)]
@@ -125,6 +124,12 @@ def test_all_values_of_an_option_reach_the_verb(
         (["run", "x", "--timeout", "0"], "--timeout: error: found '0', expected a number above 0", ""),
         (["convert", "--out", "x"], "there is no option --out", "did you mean --output?"),
         (["data", "--as", "bf17", "x"], "--as: error: found 'bf17'", "did you mean BF16?"),
+        *(
+            (["convert", "m.tosa", "--input-shape", f"x={size}x4"], "each size a number from 0", "")
+            for size in ("9" * 5000, "\u0663")
+        ),
+        (["convert", "m.tosa", "--input-shape", "x=4294967296x4"], "at most", ""),
+        (["convert", "m.tosa", "--input-shape", "=2x4"], "expected NAME", ""),
         (["frontends", "onx"], "error: found 'onx', expected one of", "did you mean onnx?"),
         (["extract"], "MODEL is missing", "see `"),
         (["show", "--grep", "("], "--grep needs --operators", "see `"),
@@ -149,7 +154,7 @@ def test_quiet_leaves_errors_and_data_and_verbose_says_what_was_recognised(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     path, part = tmp_path / "m.tosa", tmp_path / "part.tosa"
-    path.write_bytes(b"".join(plan(example(), PRODUCER).pieces()))
+    path.write_bytes(encode(example()))
     given = ["extract", str(path), "--outputs", example().main.outputs[0], "-o", str(part)]
     assert run(tosa_flatbuffer, given) == 0
     assert capsys.readouterr().err.startswith(f"{part}: ")
@@ -196,7 +201,7 @@ def test_a_mistyped_name_of_the_file_gets_a_suggestion(
     tensors = [tensor("layer_1", "FP32", (1,)), tensor("layer_2", "FP32", (1,))]
     made = graph("layer_1", "layer_2", tensors, [op("EXP", "layer_1", "layer_2")])
     for name in ("m.tosa", "m2.tosa"):
-        Path(name).write_bytes(b"".join(plan(made, PRODUCER).pieces()))
+        Path(name).write_bytes(encode(made))
     body = "(%x: tensor<1xf32>) -> tensor<1xf32> { return %x : tensor<1xf32> }"
     Path("m.mlir").write_text(f"func.func @first{body}\nfunc.func @second{body}\n")
     np.save("x.npy", np.ones(1, np.float32))
@@ -218,7 +223,7 @@ def test_a_backend_that_is_not_there_is_named(
     backend: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "m.tosa"
-    path.write_bytes(b"".join(plan(example(), PRODUCER).pieces()))
+    path.write_bytes(encode(example()))
     given = ["check", str(path), "--random", "1", "--against", backend]
     assert run(tosa_flatbuffer, given) == 2
     assert expected in capsys.readouterr().err

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.building import PRODUCER, branching, counting, example, graph, op, tensor
+from unit.building import branching, counting, encode, example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.cli import text_columns
@@ -40,9 +40,8 @@ def test_constants_in_several_places_are_listed_apart(show: Any) -> None:
     made.main.tensors["k"] = tensor("k", "INT8", (3,), b"123")
     # The folder stays, and the new file has only the new constant.
     made.main.tensors["w"].data = None
-    from tosa_convert.formats.flatbuffer.write import plan
 
-    Path("m.tosa").write_bytes(b"".join(plan(made, PRODUCER).pieces()))
+    Path("m.tosa").write_bytes(encode(made))
     out = show("m.tosa")[1]
     assert "constants   2, 27 bytes\n" in out
     assert "  1, 3 bytes, in the file\n" in out

@@ -14,13 +14,12 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from unit.building import PRODUCER, graph, op, tensor
+from unit.building import encode, graph, op, tensor
 
 import tosa_convert as tc
 from manual.commands import verbs
 from tosa_convert.cli.main import run, tosa_flatbuffer
 from tosa_convert.cli.option import Folder, NamesFile, Option
-from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.write import dumps
 from tosa_convert.golden.arrays.by_name import save_npz
 from tosa_convert.graph import Graph, compare
@@ -119,7 +118,7 @@ def piped(
 ) -> Any:
     """Run a verb on `m.tosa` in standard input: (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
-    data = b"".join(plan(program(), PRODUCER).pieces())
+    data = encode(program())
     for name in ("m.tosa", "other.tosa"):
         Path(name).write_bytes(data)
     tc.export_weights(program(), "m.weights")
@@ -377,7 +376,7 @@ def test_outputs_of_a_run_go_where_they_are_wanted(piped: Any) -> None:
     assert np.load("in.npy").tolist() == [1, 2]
     two = program()
     two.main.outputs.append("w")
-    Path("two.tosa").write_bytes(b"".join(plan(two, PRODUCER).pieces()))
+    Path("two.tosa").write_bytes(encode(two))
     code, _, err = piped("run", ["two.tosa", "-i", "x.npz", "-o", "y2.npy"])
     assert (code, 'found 2: "y", "w"' in err, "name an .npz file" in err) == (2, True, True), err
     assert not Path("y2.npy").exists()

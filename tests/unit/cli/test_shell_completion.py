@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
-from unit.building import PRODUCER, graph, op, tensor
+from unit.building import encode, graph, op, tensor
 
 from manual.commands import programs, verbs
 from tosa_convert.cli import option
 from tosa_convert.cli.main import tosa_flatbuffer
-from tosa_convert.formats.flatbuffer.write import plan
 
 #: What click needs to know to write and to answer a shell's script.
 SHELLS = ("bash", "zsh", "fish")
@@ -118,7 +117,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tensors = [tensor(name, "FP32", (2,)) for name in names]
     steps = [op("EXP", "image", "layer/1:0"), op("EXP", "layer/1:0", "logits")]
     made = graph("image", "logits", tensors, steps)
-    data = b"".join(plan(made, PRODUCER).pieces())
+    data = encode(made)
     Path("m.tosa").write_bytes(data)
     Path("bad.tosa").write_bytes(data[: len(data) // 2])
     Path("m.mlir").write_text(MODULE)

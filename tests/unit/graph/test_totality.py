@@ -468,15 +468,3 @@ def test_every_listed_exception_is_still_needed(torch_mlir: Bindings) -> None:
     rows = {row.mlir: row for row in OPERATORS}
     for name, value in NOT_IN_DIALECT:
         assert value in [one.name for one in (*rows[name].operands, *rows[name].results)]
-
-
-def test_an_operation_that_the_schema_cannot_express_is_refused(torch_mlir: Bindings) -> None:
-    text = """func.func @main(%a: tensor<2xi32>, %s: tensor<2xi8>) -> tensor<2xi32> {
-      %0 = "tosa.apply_scale"(%a, %a, %s) <{rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>}>
-        : (tensor<2xi32>, tensor<2xi32>, tensor<2xi8>) -> tensor<2xi32>
-      return %0 : tensor<2xi32>
-    }"""
-    module = torch_mlir.ir.Module.parse(text, torch_mlir.new_context())
-    with pytest.raises(tc.TosaConvertError) as caught:
-        tc.export_tosa_func_to_flatbuffer(module)
-    assert [finding.code for finding in caught.value.findings] == ["unsupported-operator"]

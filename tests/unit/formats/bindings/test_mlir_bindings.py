@@ -58,11 +58,12 @@ def test_without_bindings_the_error_says_what_to_install(
     assert "pip install" in finding.hint
 
 
-def test_the_search_for_installed_bindings_imports_none() -> None:
+def test_the_search_for_bindings_and_for_a_current_context_imports_none() -> None:
     script = (
         "import sys\n"
-        "from tosa_convert.formats.bindings.packages import installed\n"
+        "from tosa_convert.formats.bindings.packages import current_context, installed\n"
         "list(installed())\n"
+        "assert current_context() is None\n"
         "print([name for name in sys.modules if name.startswith(('torch_mlir', 'iree', 'mlir'))])\n"
     )
     found = subprocess.run(
@@ -80,19 +81,6 @@ def test_current_contexts_of_two_packages_are_refused() -> None:
         with refused("option-conflict", match="each have a current context") as caught:
             packages.current_context()
         assert "context=" in caught.value.findings[0].hint
-
-
-def test_the_search_for_a_current_context_imports_no_bindings() -> None:
-    script = (
-        "import sys\n"
-        "from tosa_convert.formats.bindings.packages import current_context\n"
-        "assert current_context() is None\n"
-        "print([name for name in sys.modules if name.startswith(('torch_mlir', 'iree', 'mlir'))])\n"
-    )
-    output = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert output.stdout == "[]\n"
 
 
 def test_the_library_with_the_c_api_is_found(bindings: Bindings) -> None:

@@ -67,20 +67,6 @@ def data_of(found: Graph) -> Constant:
     return data
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("row", PLAIN, ids=str)
-@pytest.mark.parametrize("sizes", [[3, 5], [1], [], [130]])
-def test_dense_constants_are_read_bit_for_bit(
-    bindings: Bindings, context: Any, row: DType, sizes: list[int]
-) -> None:
-    count = int(np.prod(sizes, dtype=int))
-    raw = elements(row, count)
-    found = data_of(read(constant(bindings, context, row, sizes, raw)))
-    assert found.dtype is row
-    assert found.count == count
-    assert bytes(found.packed()) == in_file(row, raw)
-
-
 def one(row: DType, sizes: tuple[int, ...], raw: bytes) -> Graph:
     count = Tensor("", row, sizes).element_count()
     assert count is not None
@@ -169,38 +155,6 @@ def test_constants_without_elements_are_read_if_mlir_allows_them(
     # The dialect's own constant may not be empty; this is reported and does not crash.
     with refused("malformed-mlir"):
         write(found, bindings, context)
-
-
-@pytest.mark.parametrize(
-    "elements_",
-    [
-        '"0x1"',
-        '["0x1", "0xFF"]',
-        '["0x01", "0xff"]',
-        '["1", "2"]',
-        '["0x100", "0x1"]',
-        '["", "0x1"]',
-    ],
-)
-def test_elements_written_as_strings_are_read_or_refused(
-    bindings: Bindings, context: Any, elements_: str
-) -> None:
-    kind = "tensor<2x!tosa.mxint8>"
-    text = (
-        f'func.func @f() {{\n%0 = "tosa.const"() <{{values = dense<{elements_}> : {kind}}}> : '
-        f"() -> {kind}\nreturn\n}}"
-    )
-    try:
-        module = bindings.ir.Module.parse(text, context)
-    except bindings.ir.MLIRError:
-        return
-    good = "0x" in elements_ and "0x100" not in elements_ and '""' not in elements_
-    if not good:
-        with refused("constant-form"):
-            read(module)
-        return
-    expected = b"\1\1" if elements_ == '"0x1"' else b"\1\xff"
-    assert data_of(read(module)).elements().tobytes() == expected
 
 
 def test_without_the_c_api_the_bytes_are_read_through_bytecode(

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.building import PRODUCER, example, graph, op, tensor
+from unit.building import encode, example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.formats.bindings.modules import read, write
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import Constant, Graph, compare, dtype
 
 COUNT = 50_000
@@ -115,7 +114,7 @@ def test_a_mapped_file_stays_mapped_while_a_module_uses_it(
 
 def test_importing_shares_the_pages_of_the_file(bindings: Bindings, tmp_path: Path) -> None:
     path = tmp_path / "m.tosa"
-    path.write_bytes(b"".join(plan(weights(), PRODUCER).pieces()))
+    path.write_bytes(encode(weights()))
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as pages:
         graph_ = tc.load(path)
         large = graph_.main.tensors["large"].data
@@ -143,10 +142,10 @@ def test_exporting_twice_changes_nothing_and_gives_the_same_bytes(bindings: Bind
 
 def test_importing_changes_neither_the_graph_nor_the_bytes(bindings: Bindings) -> None:
     made = weights()
-    before = b"".join(plan(made, PRODUCER).pieces())
+    before = encode(made)
     for names in ("retain", "generate"):
         write(made, bindings, bindings.new_context(), names=names)
-    assert b"".join(plan(made, PRODUCER).pieces()) == before
+    assert encode(made) == before
 
 
 @pytest.mark.slow

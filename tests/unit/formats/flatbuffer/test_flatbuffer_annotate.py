@@ -6,19 +6,11 @@ import random
 import struct
 
 import pytest
-from unit.building import PRODUCER, branching, counting, example
+from unit.building import branching, counting, encode, example
 from unit.flatbuffer_by_hand import BY_HAND
 
 from tosa_convert.formats.flatbuffer.annotate import PAGE, Annotation, ByteRange, Coverage
-from tosa_convert.formats.flatbuffer.builder import Plan
-from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.wire.layout import ATTRIBUTES
-from tosa_convert.graph import Graph
-
-
-def encode(made: Graph, *, out_of_line: bool = False) -> bytes:
-    planned: Plan = plan(made, PRODUCER, out_of_line=out_of_line)
-    return b"".join(planned.pieces())
 
 
 def rows_of(data: bytes) -> tuple[list[ByteRange], list[str]]:

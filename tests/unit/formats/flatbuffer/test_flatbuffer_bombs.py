@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 from refusing import refused
-from unit.building import PRODUCER, graph, op, tensor
+from unit.building import encode, graph, op, tensor
 from unit.surgery import File
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer.read import read
-from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import verify
 
 flatbuffers = pytest.importorskip("flatbuffers", reason="the flatbuffers package is not installed")
@@ -197,7 +196,7 @@ def test_the_sharing_of_real_writers_is_accepted() -> None:
         for i in range(1_999)
     ]  # fmt: skip
     made = graph(f"{name}0", f"{name}1999", list(values), operators)
-    data = b"".join(plan(made, PRODUCER).pieces())
+    data = encode(made)
     found = read(data)
     assert verify(found) == []
     blobs = {id(operator.attributes["implementation_attrs"]) for operator in found.main.operators}

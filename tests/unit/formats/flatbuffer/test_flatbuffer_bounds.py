@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from unit.both_readers import read
-from unit.building import PRODUCER, counting, example
+from unit.building import counting, encode, example
 from unit.graph.test_verify import zoo
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer.read import read_few
-from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import Graph
-
-
-def encode(made: Graph, **options: Any) -> bytes:
-    return b"".join(plan(made, PRODUCER, **options).pieces())
 
 
 @pytest.mark.parametrize(

@@ -11,20 +11,15 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from unit.both_readers import IN_COLUMNS
-from unit.building import PRODUCER, graph, op, region, shape, tensor
+from unit.building import encode, graph, op, region, shape, tensor
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer import read as reading
 from tosa_convert.formats.flatbuffer.columns import Columns
-from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.wire.layout import TABLES
 from tosa_convert.graph import Graph, ShapeValue, Tensor
 
 NAMES = tuple(field.name for field in TABLES["TosaTensor"].fields)
-
-
-def encode(made: Graph, **options: Any) -> bytes:
-    return b"".join(plan(made, PRODUCER, **options).pieces())
 
 
 def columns_of(data: bytes) -> Columns:

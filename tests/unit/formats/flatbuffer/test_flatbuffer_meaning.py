@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 from unit.both_readers import read
-from unit.building import PRODUCER
+from unit.building import encode
 from unit.graph.test_verify import zoo
 
 from tosa_convert.errors import MAX_FINDINGS, TosaConvertError
-from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import compare, verify
 
 flatbuffers = pytest.importorskip("flatbuffers", reason="the flatbuffers package is not installed")
@@ -24,7 +23,7 @@ MAIN = 'region "main" block "main"'
 
 def fields(*, out_of_line: bool = False) -> Fields:
     """Return the fields of a sound file, to be changed."""
-    return outside.read(b"".join(plan(zoo(), PRODUCER, out_of_line=out_of_line).pieces()))
+    return outside.read(encode(zoo(), out_of_line=out_of_line))
 
 
 def main(root: Fields) -> Fields:
@@ -148,24 +147,6 @@ def test_a_meaningless_field_is_refused_by_name(name: str) -> None:
     (finding,) = caught.value.findings
     assert (finding.code, finding.where) == (code, where)
     assert message in finding.message
-
-
-def test_the_error_for_a_file_of_the_0_series_says_what_to_do() -> None:
-    changed = fields()
-    version(changed, 0, 60)
-    with pytest.raises(TosaConvertError, match=r"export the model again"):
-        read(outside.write(changed))
-
-
-@pytest.mark.parametrize(
-    ("major", "minor", "patch", "draft"),
-    [(1, 0, 0, False), (1, 0, 0, True), (1, 0, 7, False), (1, 1, 0, True), (1, 1, 3, True)],
-)
-def test_readable_versions_are_read(major: int, minor: int, patch: int, draft: bool) -> None:
-    changed = fields()
-    version(changed, major, minor, patch, draft)
-    found = read(outside.write(changed)).version
-    assert (found.major, found.minor, found.patch, found.draft) == (major, minor, patch, draft)
 
 
 def test_several_findings_are_reported_at_once() -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from refusing import refused
 from unit.both_readers import read
-from unit.building import PRODUCER, branching, counting, example, graph, op, shape, tensor
+from unit.building import PRODUCER, branching, counting, encode, example, graph, op, shape, tensor
 from unit.flatbuffer_by_hand import BY_HAND
 from unit.graph.test_verify import zoo
 
@@ -38,10 +35,6 @@ flatbuffers = pytest.importorskip("flatbuffers", reason="the flatbuffers package
 from unit import outside_flatbuffer as outside  # noqa: E402 - it imports flatbuffers
 
 GRAPHS = [example, branching, counting, zoo]
-
-
-def encode(made: Graph, **options: Any) -> bytes:
-    return b"".join(plan(made, PRODUCER, **options).pieces())
 
 
 def constant(data: Constant | None) -> bytes:
@@ -225,26 +218,6 @@ def test_files_are_those_of_earlier_releases(make: Callable[[], Graph]) -> None:
     """Pin the layout: caches compare files, so it must not change by accident."""
     found = [hashlib.sha256(encode(make(), out_of_line=out)).hexdigest() for out in (False, True)]
     assert tuple(digest[:12] for digest in found) == WRITTEN[make.__name__]
-
-
-@pytest.mark.slow
-def test_the_hash_seed_does_not_affect_the_bytes(root: Any) -> None:
-    script = (
-        "import sys; sys.path.insert(0, 'tests')\n"
-        "from unit.building import *\n"
-        "from tosa_convert.formats.flatbuffer.write import plan\n"
-        "sys.stdout.buffer.write(b''.join(plan(branching(), PRODUCER).pieces()))\n"
-    )
-    for seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        found = subprocess.run(
-            [sys.executable, "-c", script],
-            cwd=root,
-            env=environment,
-            capture_output=True,
-            check=True,
-        )
-        assert found.stdout == encode(branching())
 
 
 def test_data_is_aligned_to_16_bytes_and_everything_else_to_its_width() -> None:

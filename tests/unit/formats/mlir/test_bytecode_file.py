@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from unit.building import graph, op, tensor
 from unit.graph.test_verify import zoo
 
 import tosa_convert as tc
@@ -138,42 +135,6 @@ def test_a_large_constant_is_a_view_of_the_file(
     assert type(constant.buffer.obj).__name__ == "mmap"
     expected = np.frombuffer(bytes.fromhex(digits), np.uint8)
     assert np.array_equal(constant.numpy().view(np.uint8), expected)
-
-
-_MEASURE = """
-import sys
-import tosa_convert as tc
-graph = tc.load(sys.argv[1])
-assert [data.count for _, data in graph.constants()] == [int(sys.argv[2])]
-with open("/proc/self/status") as status:
-    print(next(line.split()[1] for line in status if line.startswith("RssAnon")))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
-def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
-    used = []
-    for elements in (1 << 10, 1 << 24):
-        values = np.arange(elements, dtype=np.float32)
-        weights = tensor("y", "FP32", (elements,), values.tobytes())
-        path = tmp_path / f"{elements}.mlirbc"
-        tc.save(graph("", "y", [weights], [op("CONST", "", "y")]), path)
-        line = [sys.executable, "-c", _MEASURE, str(path), str(elements)]
-        used.append(int(subprocess.run(line, capture_output=True, check=True, timeout=60).stdout))
-    assert used[1] - used[0] < 16 << 10, "KiB, of 64 MiB of weights"
-
-
-@pytest.mark.slow
-def test_no_module_of_mlir_is_imported(bindings: Bindings, tmp_path: Path) -> None:
-    module = tc.to_module(zoo(), context=bindings.new_context())
-    (tmp_path / "m.mlirbc").write_bytes(bytecode(module.operation))
-    code = (
-        "import sys, tosa_convert as tc; tc.load(sys.argv[1])\n"
-        "loaded = sys.modules.keys() & {'torch_mlir', 'iree', 'mlir', 'tosa_convert.formats.bindings'}\n"
-        "assert not loaded, loaded"
-    )
-    subprocess.run([sys.executable, "-c", code, tmp_path / "m.mlirbc"], check=True, timeout=60)
 
 
 def test_short_and_long_sizes_of_entries_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,9 +29,7 @@ from tosa_convert.formats.mlir.bytecode.operation_columns import (
 from tosa_convert.formats.mlir.bytecode.operations import _decode, _Regions, operations_of
 from tosa_convert.formats.mlir.bytecode.sections import BytecodeFile, read_sections
 from tosa_convert.formats.mlir.locations import LocationReader
-from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.formats.mlir.write.region_body import LocationWriter
-from tosa_convert.graph import Graph
 from tosa_convert.graph.constant import in_order
 
 
@@ -42,10 +40,6 @@ def file_of(file: bytes) -> BytecodeFile:
 
 def no_properties(name: int, attributes: int, properties: int) -> int:
     raise AssertionError("this version has no native properties")
-
-
-def encoded(graph: Graph) -> bytes:
-    return b"".join(in_order(encode_module(graph).pieces))
 
 
 NUMBERS = st.one_of(
