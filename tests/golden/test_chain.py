@@ -25,6 +25,7 @@ from tosa_convert.golden.backends.sources import (
     place_of,
     recorded,
     recovered,
+    relative_error,
     same_tensors,
     tensors_of,
 )
@@ -247,6 +248,9 @@ def test_what_recovers_is_another_tensor(builder: MakeBuilder) -> None:
     assert recovered(rows, {"scaled": 1.0, "e": 1e-7, "y": 1e-7}) == {"scaled"}
     assert recovered(rows, {"scaled": 1.0, "e": 0.5, "y": 1e-7}) == {"scaled", "e"}
     assert not recovered(rows, {"scaled": 1.0, "e": 0.5, "y": 0.3})
+    # Zeros beside small numbers are another tensor, too.
+    assert relative_error(np.full(4, 1e-3), np.zeros(4)) == 1
+    assert relative_error(np.zeros(4), np.zeros(4)) == 0
 
 
 @pytest.mark.parametrize(

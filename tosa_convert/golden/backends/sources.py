@@ -270,8 +270,11 @@ def errors(expected: Array, found: Array) -> ErrorStatistics:
 
 
 def relative_error(found: Array, expected: Array) -> float:
-    """Return the root of the mean square of an error, as a share of that of the values."""
-    size = root_mean_square(expected)
+    """Return the root of the mean square of an error, as a share of that of the values.
+
+    Where zeros are expected, it is a share of what was found.
+    """
+    size = root_mean_square(expected) or root_mean_square(found)
     return root_mean_square(found - expected) / (size or 1.0)
 
 
