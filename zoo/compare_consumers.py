@@ -151,7 +151,7 @@ def predicted(file: Path, name: str) -> bool:
     """Return whether `doctor` says that a program reads a file."""
     opened = open_input(str(file))
     graph, storage, is_old = read_as_stored(opened)
-    stored = stored_program(str(file), opened, storage, is_old=is_old)
+    stored = stored_program(str(file), opened, storage, graph, is_old=is_old)
     return diagnose(graph, stored, [_READERS.get(name, name)])[0].reads
 
 

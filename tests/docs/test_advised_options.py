@@ -28,6 +28,7 @@ _OTHERS = (
     " --iree-llvmcpu-target-cpu --iree-llvmcpu-stack-allocation-limit --output-format --tosa-serialize"
     " --tosa-deserialize --emit-bytecode --output-dir"
     " --accelerator-config --require-static-shape --custom-op-domain-to-opcode --bytecode"
+    " --iree-input-type"
 )
 #: Options that the plugin adds to pytest, and a variable of a stylesheet.
 _ELSEWHERE = "--tosa-against --tosa-no-edges --tosa-seeds --tosa-xfail --hue"

@@ -244,6 +244,7 @@ OTHERS = {"--tosa-serialize", "--tosa-deserialize", "--json", "--strict-json", "
     "--mlir-print-op-generic",
     "--accelerator-config",
     "--require-static-shape",
+    "--iree-input-type",
     "--no-ext-diff",
     "--mlir-print-debuginfo",
     "--binary",

@@ -13,6 +13,7 @@ or for a difference that is not in `KNOWN`.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import sys
@@ -38,6 +39,7 @@ from tosa_convert.consumers.readers import reader_named
 from tosa_convert.formats.read import open_input, read_as_stored
 from tosa_convert.golden import generate
 from tosa_convert.graph import Graph
+from tosa_convert.graph.versions import V1_0, lowest_version
 from tosa_convert.io.options import Weights
 
 RESULTS: Final = Path(__file__).with_name("readers.json")
@@ -47,8 +49,12 @@ KNOWN: Final = {
     ("", "TOSA forbids"): "it does not check the rule of TOSA",
     ("vela:ethos-u85", "of unknown sizes"): "it takes an unknown size for 4294967295",
     ("model-converter", "in generic form"): "it reads the custom form of some operators",
-    ("iree", "tensor.extract"): "it reads COND_IF only with a condition of rank 0",
-    ("iree", "tosa.cond_if"): "it reads COND_IF only with a condition of rank 0",
+    ("torq", "does not read WHILE_LOOP"): "it reads control flow with conditions of rank 0",
+    ("torq", "SIGABRT"): "it crashes on some shapes",
+    ("torq", "linalg.generic"): "its own lowering is not valid",
+    ("torq", "captured values"): "its own lowering is not valid",
+    ("torq", "of unknown sizes"): "it reads operators that change nothing",
+    ("soda-opt", "an older TOSA"): "it is not what is written of the program again",
 }
 #: Reader -> its program in an environment, and what runs it.
 _TOOLS: Final[dict[str, tuple[str, Any]]] = {
@@ -68,8 +74,12 @@ _TOOLS: Final[dict[str, tuple[str, Any]]] = {
     "iree": ("iree-compile", consumers.iree_import),
     "tosa-opt": ("tosa-opt", lambda program: consumers.installed()["tosa-opt"]),
     "flatc": ("tosa-opt", lambda program: consumers.installed()["flatc"]),
+    "torq": ("torq-compile", partial(consumers.iree_import, kind="tosa-torq")),
+    "soda-opt": ("mlir-opt", consumers.mlir_opt),
 }
 READERS: Final = tuple(_TOOLS)
+#: How the names of files begin that are written for one reader.
+_FOR: Final = "for-"
 #: Programs that are written in every format and form of weights.
 _EVERY_FORM: Final = ("convolution", "variable", "elementwise-0-floats")
 #: Operators of random programs of integers.
@@ -123,16 +133,36 @@ def example_files(folder: Path) -> Iterator[Path]:
             yield saved(graph, folder / f"every-{name}.tosa")
 
 
+def random_programs(count: int) -> Iterator[tuple[str, Graph]]:
+    """Iterate over random programs of all operators, and as many of integers."""
+    for seed in range(count):
+        yield f"random-{seed}", generate(seed, 1 + seed % 20)
+        yield f"random-int-{seed}", generate(seed, 1 + seed % 9, kinds=_INTEGER.split())
+
+
+def older_forms(folder: Path) -> Iterator[Path]:
+    """Iterate over programs of TOSA 1.0 in the form of each reader with an older dialect."""
+    for reader in READERS:
+        row = reader_named(reader)
+        # One that reads every form is given the examples in that of today.
+        chosen = () if row.every_form else examples()
+        for name, graph in (*chosen, *random_programs(150)) if row.dialect else ():
+            path = folder / f"{_FOR}{reader}-{name}.mlirbc"
+            if lowest_version(graph) == V1_0:
+                # What has no form there, or TOSA forbids, is not written.
+                with contextlib.suppress(tc.TosaConvertError):
+                    tc.save(graph, path, dialect=row.dialect)
+                    yield path
+
+
 def files(folder: Path, suite: Path | None, models: Path | None) -> Iterator[Path]:
     """Iterate over all files that are compared. Each is written anew, except those of the suite."""
     yield from example_files(folder)
     for name, graph in examples():
         if name not in _EVERY_FORM:
             yield saved(graph, folder / f"every-{name}.mlirbc")
-    for seed in range(60):
-        yield saved(generate(seed, 1 + seed % 20), folder / f"random-{seed}.tosa")
-        graph = generate(seed, 1 + seed % 9, kinds=_INTEGER.split())
-        yield saved(graph, folder / f"random-int-{seed}.tosa")
+    for name, graph in random_programs(60):
+        yield saved(graph, folder / f"{name}.tosa")
     for case in cases(suite)[::2] if suite else ():
         path = folder / f"suite-{case.tosa.parent.name}.tosa"
         path.write_bytes(case.tosa.read_bytes())
@@ -141,12 +171,15 @@ def files(folder: Path, suite: Path | None, models: Path | None) -> Iterator[Pat
         graph = tc.frontends.from_tflite(model)
         yield saved(graph, folder / f"tflite-{model.stem}.tosa")
         yield saved(graph, folder / f"tflite-{model.stem}.mlirbc")
+    yield from older_forms(folder)
     digits = Path(__file__).parents[2] / "examples" / "digits_cnn.mlirbc"
     yield from written(tc.load(digits), "digits_cnn", folder)
 
 
 def is_given(reader: str, path: Path) -> bool:
     """Return whether a program is given a file: what only reads the other kind is not asked."""
+    if path.name.startswith(_FOR):
+        return path.name.startswith(f"{_FOR}{reader}-")
     is_mlir = path.suffix in (".mlir", ".mlirbc")
     return any((form in ("mlir", "mlirbc")) == is_mlir for form in reader_named(reader).formats)
 
@@ -159,7 +192,7 @@ def predicted(path: Path) -> list[Diagnosis]:
     """Return what doctor says of a file, for each of `READERS`."""
     opened = open_input(str(path))
     graph, storage, is_old = read_as_stored(opened)
-    stored = stored_program(str(path), opened, storage, is_old=is_old)
+    stored = stored_program(str(path), opened, storage, graph, is_old=is_old)
     return diagnose(graph, stored, list(READERS))
 
 

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,12 @@ with open(sys.argv[2], "w") as file:
 _VELA_FINDINGS: Final = "Validation error:"
 #: In JSON, fields of tensors with weights after the flatbuffer. Constants without data lose them, too.
 _APART: Final = ('"offset":', '"scale_offset":')
+_TO_LINALG: Final = (
+    "builtin.module(func.func(tosa-to-arith,tosa-to-tensor,tosa-to-linalg-named,tosa-to-linalg,"
+    "tosa-to-arith{include-apply-rescale=true}))"
+)
+#: An operation of TOSA in MLIR text.
+_LEFT: Final = r'(?m)^\s*(?:%[^=\n]*= )?"?(tosa\.\w+)'
 _BINDINGS: Final = """
 import sys
 from {package} import ir
@@ -257,14 +264,27 @@ def model_explorer(python: Path) -> Consumer:
     return read
 
 
-def iree_import(program: Path) -> Consumer:
-    """IREE turns the module into its own input dialects."""
+def iree_import(program: Path, kind: str = "tosa") -> Consumer:
+    """IREE, and what is built on it, turns the module into its own input dialects."""
 
     def read(file: Path, feeds: Feeds | None) -> Outcome | None:
         with tempfile.TemporaryDirectory() as folder:
             module = Path(folder, "module.mlir")
-            options = ("--iree-input-type=tosa", "--compile-to=input", "-o", module)
+            options = (f"--iree-input-type={kind}", "--compile-to=input", "-o", module)
             return run([program, *options, file], module)
+
+    return read
+
+
+def mlir_opt(program: Path) -> Consumer:
+    """`mlir-opt` lowers the module to linalg, as SiliconCompiler has it do for soda-opt."""
+
+    def read(file: Path, feeds: Feeds | None) -> Outcome | None:
+        with tempfile.TemporaryDirectory() as folder:
+            module = Path(folder, "module.mlir")
+            outcome = run([program, f"--pass-pipeline={_TO_LINALG}", file, "-o", module], module)
+            left = re.search(_LEFT, module.read_text(encoding="utf-8")) if outcome.reads else None
+            return Outcome(False, f"it leaves {left[1]}") if left else outcome
 
     return read
 

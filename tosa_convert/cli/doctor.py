@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +10,7 @@ import click
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.option import ReadPath, add_options, option
 from tosa_convert.consumers.readers import READERS, every_reader, reader_named
-from tosa_convert.errors import fail, printable
+from tosa_convert.errors import TosaConvertError, fail, printable
 
 if TYPE_CHECKING:
     from tosa_convert.consumers.doctor import Diagnosis, StoredProgram
@@ -60,17 +61,18 @@ def doctor(file: str | None, readers: tuple[str, ...], as_json: bool, func: str 
     )
     opened = open_path(file, options)
     graph, storage, is_old = read_one_of_many(opened, options, read_as_stored)
-    stored = stored_program(file, opened, storage, is_old=is_old)
+    stored = stored_program(file, opened, storage, graph, is_old=is_old)
     found = diagnose(graph, stored, names or None)
     click.echo((_as_json if as_json else _as_text)(stored, graph, found), nl=False)
     return 1 if readers and not all(row.reads for row in found) else 0
 
 
 def stored_program(
-    path: str, opened: Input, storage: tuple[Storage, ...], *, is_old: bool = False
+    path: str, opened: Input, storage: tuple[Storage, ...], graph: Graph, *, is_old: bool = False
 ) -> StoredProgram:
     """Return how an opened file stores its program. is_old: the form of its operations was upgraded."""
     import re
+    from functools import partial
 
     from tosa_convert.consumers.doctor import StoredProgram
 
@@ -83,7 +85,22 @@ def stored_program(
         # A varint: all versions that exist are below 128 and take one byte.
         bytecode=opened.data[4] >> 1 if opened.format == "mlirbc" else 0,
         is_old=is_old,
+        is_written_for=partial(_is_written_for, graph, opened),
     )
+
+
+def _is_written_for(graph: Graph, opened: Input, month: str) -> bool:
+    """Return whether a file has the bytes that its program has in the dialect of a month."""
+    import re
+
+    from tosa_convert.formats.write import dumps
+    from tosa_convert.io.options import WriteOptions
+
+    has_locations = opened.format != "mlir" or re.search(rb"\bloc\(", opened.data) is not None
+    options = WriteOptions(dialect=month, locations=has_locations, validate=False)
+    with suppress(TosaConvertError):
+        return dumps(graph, opened.format, options) == opened.data
+    return False
 
 
 def _as_text(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str:
@@ -101,7 +118,7 @@ def _as_text(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str
     table = [("program", "reads it", "found with", "in this Python")]
     for row in found:
         package, _, release = row.reader.release.partition(" ")
-        here = installed_release(package)
+        here = "" if row.reader.source else installed_release(package)
         state = "installed" if here == release else f"{here} installed" if here else "not installed"
         table.append((row.reader.spelling, "yes" if row.reads else "no", row.reader.release, state))
     head, *rows = aligned(table)
@@ -118,7 +135,7 @@ def _reasons(row: Diagnosis) -> list[str]:
     places: dict[tuple[str, str], list[str]] = {}
     for finding in row.findings:
         places.setdefault((finding.message, finding.hint), []).append(finding.where)
-    lines = []
+    lines = [f"documented, not tried: {row.reader.source}"] if row.reader.source else []
     for (message, hint), where in places.items():
         text = message
         if where[0]:
@@ -147,6 +164,7 @@ def _as_json(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str
                 "name": row.reader.spelling,
                 "options": row.reader.options,
                 "release": row.reader.release,
+                "source": row.reader.source or None,
                 "installed": installed_release(row.reader.release.partition(" ")[0]) or None,
                 "reads": row.reads,
                 "findings": [
@@ -174,7 +192,7 @@ def _environment(*, as_json: bool, has_options: bool) -> int:
 
     if has_options:
         raise fail("option-conflict", "--for and --func", "they need FILE")
-    proved = dict(row.release.split() for row in READERS.values())
+    proved = dict(row.release.split() for row in READERS.values() if not row.source)
     of_models = (*(row.packages for row in FRONTENDS.values()), *RUNTIMES.values())
     names = [name for row in of_models for text in row.values() for name in text.split()]
     here = {name: installed_release(name) for name in (*proved, *names, *FURTHER)}

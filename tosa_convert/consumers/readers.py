@@ -18,7 +18,8 @@ Form = Literal["embedded", "offset", "npy", "safetensors", "irpa"]
 class Consumer(NamedTuple):
     """A program that reads TOSA programs.
 
-    release: the package and its release that the facts were proved with.
+    release: the package and its release that the facts were proved with; if nothing was, the date of
+        the document.
     formats: the formats that it reads (`formats.Format`), the preferred one first.
     weights: the forms of weights in a `.tosa` file that it reads, the preferred one first.
     otherwise: what it does with a file of another form.
@@ -29,6 +30,8 @@ class Consumer(NamedTuple):
         those with this first operand, as "CAST FP32->BOOL" also with this result, as
         "CONV2D BF16->BF16 acc BF16" also with this `acc_type`, and as "MATMUL BF16*FP16" with these
         first two operands.
+    only: if it reads but a few operators: "" -> these, and the element type of a first operand -> those
+        that it reads of that type.
     by_option: operator -> the option of its command line without which it does not read the operator.
     newest: the TOSA version of the newest operators that it reads.
     constants: of the operands that must be constants unless a target has EXT-DYNAMIC, those that must be
@@ -45,14 +48,16 @@ class Consumer(NamedTuple):
     shape_outputs: an output may be a shape.
     entry: it reads only functions with `tf.entry_function`, which no file of TOSA has.
     rewrites: by which programs are changed that it would not read, and compute the same afterwards.
-    limits: the hardware whose sizes and strides `consumers.unread` knows.
+    limits: the hardware or program whose sizes, strides and ranks `consumers.unread` knows.
     lenient: it reads programs that TOSA forbids, too.
     generic_text: it reads MLIR text with attributes only in generic form.
     old_variables: it reads bytecode with variables only up to version 4.
     dialect: the month of the TOSA dialect of its MLIR, if that is older than today's.
+    every_form: it reads text in custom form and each version of bytecode, though its dialect is older.
     tosa: the older version of `.tosa` files that is all it reads, such as "0.80".
     stamped: the newest version of a `.tosa` file that it reads, whatever operators are in it.
     old_tosa: it reads `.tosa` files of TOSA 0.80, too.
+    source: what is documented and was not tried, and where.
     """
 
     name: str
@@ -64,6 +69,7 @@ class Consumer(NamedTuple):
     options: str = ""
     types: frozenset[str] = frozenset()
     operators: frozenset[str] = frozenset()
+    only: Mapping[str, frozenset[str]] = MappingProxyType({})
     by_option: Mapping[str, str] = MappingProxyType({})
     newest: tuple[int, int] = (1, 1)
     constants: Literal["", "zero points", "all"] = ""
@@ -80,14 +86,16 @@ class Consumer(NamedTuple):
     shape_outputs: bool = True
     entry: bool = False
     rewrites: tuple[str, ...] = ()
-    limits: Literal["", "ethos-u55"] = ""
+    limits: Literal["", "ethos-u55", "iree", "torq", "soda-opt"] = ""
     lenient: bool = False
     generic_text: bool = False
     old_variables: bool = False
     dialect: str = ""
+    every_form: bool = False
     tosa: str = ""
     stamped: tuple[int, int] = (1, 1)
     old_tosa: bool = False
+    source: str = ""
 
     @property
     def spelling(self) -> str:
@@ -252,6 +260,7 @@ OTHER_CONSUMERS: Final = {
             ),
             ranked=True,
             shape_outputs=False,
+            limits="iree",
             generic_text=True,
             old_variables=True,
         ),
@@ -265,6 +274,83 @@ OTHER_CONSUMERS: Final = {
             newest=(1, 0),
             lenient=True,
             old_tosa=True,
+        ),
+        Consumer(
+            "torq",
+            (),
+            "",
+            "torq-compiler 2.3.0",
+            formats=("mlirbc", "mlir"),
+            options="--iree-input-type=tosa-torq",
+            dialect="2026-01",
+            every_form=True,
+            operators=_names(
+                "CAST_FROM_BLOCK_SCALED CAST_TO_BLOCK_SCALED COND_IF CUSTOM MATMUL_T_BLOCK_SCALED "
+                "WHILE_LOOP"
+            )
+            | frozenset(
+                (
+                    *("MAX_POOL2D FP8E4M3", "MAX_POOL2D FP8E5M2"),
+                    *(
+                        "RESIZE FP8E4M3",
+                        "RESIZE FP8E5M2",
+                        "CAST INT64->BOOL",
+                    ),
+                    *(f"{name} {types}" for name in ("CONV2D", *_UNMIXED) for types in _MIXED),
+                )
+            ),
+            static=True,
+            max_rank=6,
+            shape_outputs=False,
+            limits="torq",
+        ),
+        Consumer(
+            "soda-opt",
+            (),
+            "",
+            "mlir-opt 19.1.7",
+            formats=("mlirbc", "mlir"),
+            dialect="2024-07",
+            operators=_names(
+                "COND_IF CUSTOM SCATTER TRANSPOSE_CONV2D VARIABLE_READ VARIABLE_WRITE WHILE_LOOP"
+            )
+            | {"MAX_POOL2D FP8E4M3", "MAX_POOL2D FP8E5M2"},
+            ranked=True,
+            limits="soda-opt",
+            source="soda-opt has the MLIR of LLVM 19.1.5: "
+            "https://github.com/pnnl/soda-opt/pull/11 of 2025-03-05",
+        ),
+        # What one of its backends runs.
+        Consumer(
+            "virtio-accel",
+            ("embedded", "offset"),
+            "",
+            "virtio-accel 2026-09-17",
+            types=_names("INT4 INT16 INT48 INT64 FP4E2M1 FP6E2M3 FP6E3M2 FP8UE8M0 MXINT8"),
+            operators=frozenset(
+                f"CAST {one}->{two}"
+                for one, two in permutations(("BOOL", "INT8", "INT32", "FP16", "BF16", "FP32"), 2)
+            ),
+            only=MappingProxyType(
+                {
+                    "": _names(
+                        "ABS ADD ARGMAX CAST CEIL CLAMP CONCAT CONST CONST_SHAPE COS EQUAL ERF EXP "
+                        "FLOOR GREATER GREATER_EQUAL IDENTITY LOG LOGICAL_AND LOGICAL_NOT LOGICAL_OR "
+                        "LOGICAL_XOR MATMUL MAXIMUM MAX_POOL2D MINIMUM MUL NEGATE POW RECIPROCAL "
+                        "REDUCE_MAX REDUCE_MIN REDUCE_PRODUCT REDUCE_SUM RESHAPE REVERSE RSQRT SELECT "
+                        "SIGMOID SIN SUB TANH TRANSPOSE"
+                    ),
+                    "INT8": _names("CAST CONST IDENTITY MATMUL"),
+                    "INT32": _names("CAST CONCAT CONST IDENTITY RESHAPE REVERSE TRANSPOSE"),
+                    "BF16": _names("CAST CONST IDENTITY MATMUL MAX_POOL2D"),
+                }
+            ),
+            newest=(1, 0),
+            constants="all",
+            static=True,
+            max_rank=6,
+            stamped=(1, 0),
+            source="README.md and crates/*/README.md of https://github.com/MicroPerceptron/virtio-accel",
         ),
     )
 }
@@ -324,17 +410,9 @@ _VELA: Final = {
 _CONTROL_FLOW: Final = _names("COND_IF WHILE_LOOP")
 #: Operators that the first releases of Vela read, which have another reader of `.tosa` files.
 _IN_FIRST_VELA: Final = _names(
-    "ADD ARITHMETIC_RIGHT_SHIFT AVG_POOL2D CLAMP CONCAT CONST CONV2D DEPTHWISE_CONV2D IDENTITY "
-    "MAX_POOL2D MUL RESCALE RESHAPE SLICE SUB TABLE TRANSPOSE"
+    "ADD ARITHMETIC_RIGHT_SHIFT AVG_POOL2D CLAMP CONCAT CONST CONST_SHAPE CONV2D DEPTHWISE_CONV2D "
+    "IDENTITY MAX_POOL2D MUL RESCALE RESHAPE SLICE SUB TABLE TRANSPOSE"
 )
-
-
-def _not_in_first_vela() -> frozenset[str]:
-    """Return the operators of TOSA 0.80 that the first releases of Vela do not read."""
-    from tosa_convert.graph.opset import OPERATORS
-
-    names = {row.name for row in OPERATORS if row.since == (1, 0) and row.state <= "2023-08"}
-    return frozenset(names - _IN_FIRST_VELA)
 
 
 def releases(row: Consumer) -> dict[str, Consumer]:
@@ -349,11 +427,15 @@ def releases(row: Consumer) -> dict[str, Consumer]:
         found[version] = row._replace(release=release, dialect=month, formats=formats)
     if row.name == "vela":
         for version, tosa in _VELA.items():
-            operators = row.operators | (_not_in_first_vela() if version < "4.2" else _CONTROL_FLOW)
+            first = version < "4.2"
             release = f"{package} {version}"
             stamped = (1, 0) if version < "5.1" else row.stamped
             found[version] = row._replace(
-                release=release, tosa=tosa, operators=operators, stamped=stamped
+                release=release,
+                tosa=tosa,
+                operators=row.operators | _CONTROL_FLOW,
+                only={"": _IN_FIRST_VELA} if first else {},
+                stamped=stamped,
             )
     return found | {newest: row}
 

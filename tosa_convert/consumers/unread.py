@@ -179,8 +179,42 @@ _ETHOS_U55: Final[dict[str, Limit]] = {
     "REVERSE": _reverse,
     "TRANSPOSE_CONV2D": _transpose_conv2d,
 }
-#: Hardware -> what it does not run of an operator.
-LIMITS: Final[dict[str, Limit]] = {"ethos-u55": _ethos_u55}
+
+
+def _iree(block: Block, operator: Operator) -> Iterator[str]:
+    if operator.spec.name == "COND_IF" and _sizes(block, operator.inputs[0]):
+        yield "with a condition that has dimensions"
+
+
+def _torq(block: Block, operator: Operator) -> Iterator[str]:
+    if operator.spec.name == "RESHAPE":
+        sizes = block.shapes.get(operator.inputs[1])
+        if sizes is None or sizes.data is None:
+            yield "to sizes that are computed"
+    elif operator.spec.name == "DEPTHWISE_CONV2D":
+        weight = operator.inputs[1]
+        if _type(block, weight) == "INT4" and _sizes(block, weight)[:2] == (1, 1):
+            yield "with a kernel of 1 by 1 of INT4"
+
+
+def _soda_opt(block: Block, operator: Operator) -> Iterator[str]:
+    shapes = [_sizes(block, name) for name in (*operator.inputs, *operator.outputs)]
+    if operator.spec.name == "TILE" and shapes[0] != shapes[-1]:
+        yield "unless it changes nothing"
+    elif operator.spec.name == "DEPTHWISE_CONV2D" and shapes[2] != shapes[-1][-1:]:
+        yield "with one bias for all channels"
+    elif operator.spec.name == "RESIZE" and _type(block, operator.inputs[0]) == "BF16":
+        if operator.attributes["mode"] == ResizeMode.BILINEAR:
+            yield "of BF16 in mode BILINEAR"
+
+
+#: Hardware or program -> what it does not run of an operator.
+LIMITS: Final[dict[str, Limit]] = {
+    "ethos-u55": _ethos_u55,
+    "iree": _iree,
+    "torq": _torq,
+    "soda-opt": _soda_opt,
+}
 
 
 _CODE = "unsupported-by-reader"
@@ -315,6 +349,11 @@ def _problems(block: Block, operator: Operator, reader: Consumer) -> Iterator[st
     if unread:
         yield f"{reader.spelling} does not read {min(unread)}"
         return
+    if reader.only:
+        first = _type(block, (*operator.inputs, *operator.outputs)[0])
+        if spec.name not in reader.only.get(first, reader.only[""]):
+            yield f"{reader.spelling} does not read {spec.name}{f' of {first}' if first else ''}"
+            return
     if not spec.takes(len(operator.inputs), len(operator.outputs)):
         return  # The rules of TOSA report it.
     if spec.name in reader.by_option:

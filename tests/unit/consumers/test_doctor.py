@@ -16,7 +16,7 @@ from oracle.small_programs import convolution, programs, total, variable
 from unit.building import example
 
 import tosa_convert as tc
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.cli.doctor import stored_program
 from tosa_convert.cli.main import run, tosa_flatbuffer, verb
 from tosa_convert.consumers import environment
@@ -63,7 +63,7 @@ def test_readers_of_flatbuffers_read_a_quantised_convolution() -> None:
 
 def test_readers_of_mlir_read_bytecode() -> None:
     stored = StoredProgram("m.mlirbc", "mlirbc", bytecode=1)
-    readers = {"tosa-opt", "model-converter", "torch-mlir", "iree", "netron"}
+    readers = {"tosa-opt", "model-converter", "torch-mlir", "iree", "netron", "torq"}
     assert reads(convolution(), stored) == readers
 
 
@@ -90,7 +90,7 @@ def test_each_reader_refuses_what_it_does_not_read() -> None:
     assert everyone - found["unknown-unchanged"] == {"reference-model", "vela"}
     assert everyone - found["unranked"] == {"reference-model", "model-converter", "vela"}
     assert everyone - found["rank-7"] == {"reference-model", "model-converter", "vela"}
-    assert found["no-input"] == everyone
+    assert found["no-input"] == {*everyone, "virtio-accel"}
     assert everyone - found["branch"] == {"model-converter", "vela"}
     assert everyone - found["new-operator"] == {"model-converter", "vela", "netron"}
     assert everyone - found["no-operator"] == {"vela"}
@@ -114,6 +114,31 @@ def test_operands_must_be_constants_in_flatbuffers_only() -> None:
     found = dict(programs())["operand-zero-point"]
     assert "tosa-opt" not in reads(found)
     assert {"tosa-opt", "model-converter"} <= reads(found, StoredProgram("m.mlir", "mlir"))
+
+
+def test_readers_of_few_operators_read_those_alone() -> None:
+    def reads_cast(first: DTypeName, result: DTypeName) -> bool:
+        b = Builder("m")
+        b.output(b.cast(b.input("x", first, (2,)), dtype=result))
+        return "virtio-accel" in reads(b.graph())
+
+    def reads_sum(dtype: DTypeName) -> bool:
+        b = Builder("m")
+        b.output(b.add(b.input("x", dtype, (2,)), b.input("y", dtype, (2,))))
+        return "virtio-accel" in reads(b.graph())
+
+    assert [reads_sum(one) for one in ("fp32", "fp16", "bf16", "int32")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert reads_cast("fp8e4m3", "bf16")
+    assert not reads_cast("fp32", "fp16")
+    found = dict(programs())
+    assert "virtio-accel" not in reads(found["unknown-size"])
+    (row,) = diagnose(convolution(), IN_THE_FILE, ["virtio-accel"])
+    assert "virtio-accel does not read CONV2D of INT8" in [one.message for one in row.findings]
 
 
 def test_a_program_that_tosa_forbids_is_only_for_those_that_do_not_check() -> None:
@@ -287,6 +312,23 @@ def test_the_report_names_readers_reasons_and_commands(
     ]
 
 
+def test_the_report_says_what_was_not_tried(doctor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "installed_release", lambda package: "")
+    tc.save(dict(programs())["no-input"], "m.tosa")
+    code, out, _ = doctor("m.tosa", "--for", "virtio-accel", "--for", "flatc")
+    assert code == 0
+    assert out.splitlines()[2:] == [
+        "flatc         yes       tosa-tools 2026.8.0      not installed",
+        "virtio-accel  yes       virtio-accel 2026-09-17  not installed",
+        "    documented, not tried: README.md and crates/*/README.md of "
+        "https://github.com/MicroPerceptron/virtio-accel",
+    ]
+    rows = json.loads(doctor("m.tosa", "--json", "--for", "virtio-accel", "--for", "flatc")[1])
+    assert [bool(row["source"]) for row in rows["readers"]] == [False, True]
+    # Python's packages have no such program.
+    assert "virtio-accel" not in doctor()[1]
+
+
 def test_equal_reasons_are_printed_once(doctor: Any) -> None:
     tc.save(example(), "m.tosa")
     out = doctor("m.tosa", "--for", "vela")[1]
@@ -376,5 +418,6 @@ def test_the_form_of_text_is_recognised(tmp_path: Path, generic: bool, expected:
     path = tmp_path / "m.mlir"
     tc.save(convolution(), path, generic=generic)
     opened = open_input(str(path))
-    stored = stored_program(str(path), opened, read_with_storage(opened)[1])
+    graph, storage = read_with_storage(opened)
+    stored = stored_program(str(path), opened, storage, graph)
     assert stored.generic == expected

@@ -377,6 +377,17 @@ def test_a_file_is_written_for_a_release(tmp_path: Path) -> None:
     assert "quantization_info" in (tmp_path / "n.mlir").read_text()
 
 
+@pytest.mark.parametrize("reader", ["iree==3.1", "soda-opt", "torq"])
+def test_a_release_reads_what_is_written_for_it(tmp_path: Path, reader: str) -> None:
+    source = tmp_path / "m.mlirbc"
+    tc.save(today(OLD_PROGRAMS / "conv2d-2022-07.mlir"), source)
+    for output, *words in (("n.mlir",), ("n.mlir", "--no-locations"), ("n.mlirbc",)):
+        target = str(tmp_path / output)
+        assert run(verb("convert"), [str(source), "-o", target, "--for", reader, *words]) == 0
+        assert run(verb("doctor"), [target, "--for", reader]) == 0
+        assert run(verb("doctor"), [target, "--for", "iree==20220930"]) == 1
+
+
 def test_doctor_knows_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "m.mlir"
     tc.save(today(OLD_PROGRAMS / "conv2d-2022-07.mlir"), source, generic=True)
