@@ -125,6 +125,15 @@ class Draw:
         self.program.arrays[list(self.program.arrays)[-1]] = found
         return value
 
+    def every(
+        self, dtype: str, held: Quantized, low: int | None = None, shape: Sequence[int] = (-1,)
+    ) -> Value:
+        """Return an input that has each integer of 8 or 16 bits, or each from the lowest on."""
+        limits = np.iinfo(dtype)
+        least = int(limits.min) if low is None else low
+        array = np.arange(least, limits.max + 1).astype(dtype).reshape(shape)
+        return self.given(dtype, array=array, quantized=held)
+
     def ints(self, values: Any, dtype: str = "int32") -> Value:
         return self.program.constant(values, dtype)
 

@@ -82,12 +82,10 @@ def unary(d: Draw) -> None:
     held = d.quantized(dtype)
     assert held is not None
     if d.operator in ("LOGISTIC", "TANH") and dtype == "int16":
-        held = Quantized((d.pick(*_INTERPOLATED),))
-    if d.operator in ("LOG", "RSQRT", "SQRT") and dtype == "int8":
-        # TFLite refuses negative numbers when it runs.
-        x = d.given(dtype, (60,), held.zero, 127, quantized=held)
-    else:
-        x = d.given(dtype, (60,), quantized=held)
+        held = Quantized((d.pick(*_INTERPOLATED, *(10 ** d.random.uniform(-5, -3) for _ in "four")),))
+    # TFLite refuses negative numbers of these when it runs.
+    is_positive = d.operator in ("LOG", "RSQRT", "SQRT") and dtype == "int8"
+    x = d.every(dtype, held, held.zero if is_positive else None)
     near = scale_of(x)
     if d.operator == "GELU":
         near *= d.pick(1, 0.03)  # So that its two forms differ.
@@ -138,6 +136,9 @@ def binary(d: Draw) -> None:
     if d.operator in ("DIV", "FLOOR_DIV", "FLOOR_MOD"):
         # The negated lowest number of a type is not defined.
         limits = d.pick((1, 9), (-9, -1 if dtype == "float32" else -2))
+    is_whole = dtype in ("int8", "uint8") and is_scaled and d.chance(0.4)
+    if is_whole and d.operator not in ("DIV", "PRELU"):
+        shapes = (256, 1), (1, 256)
     bases: Any = (0.1, 4) if d.operator == "POW" else ()
     if d.operator == "POW":
         limits = (0, 4)
@@ -149,7 +150,10 @@ def binary(d: Draw) -> None:
     held = d.quantized(dtype) if is_scaled else PLAIN if dtype in SCALED else None
     if d.operator in _COMPARED and is_scaled and dtype != "int16":
         held = d.quantized(dtype, d.pick(0.002, 0.1))
-    x = d.given(dtype, shapes[0], *bases, quantized=held, constant=0.15)
+    if shapes[0] == (256, 1) and held is not None:
+        x = d.every(dtype, held, shape=(-1, 1))
+    else:
+        x = d.given(dtype, shapes[0], *bases, quantized=held, constant=0.15)
     near = scale_of(x)
     if d.operator == "DIV" and held is not None and is_scaled:
         # TFLite does not define quotients of small numbers at large quotients of scales.
@@ -163,7 +167,11 @@ def binary(d: Draw) -> None:
         limits = (zero + 4, zero + 60) if zero < 60 else (zero - 60, zero - 4)
     if d.operator in ("MAXIMUM", "MINIMUM") or (d.operator in _COMPARED and dtype == "int16"):
         other = held
-    y = d.given(dtype, shapes[1], *limits, quantized=other, constant=0.3 * bool(d.program.inputs))
+    if shapes[1] == (1, 256) and other is not None:
+        y = d.every(dtype, other, shape=(1, -1))
+    else:
+        share = 0.3 * bool(d.program.inputs)
+        y = d.given(dtype, shapes[1], *limits, quantized=other, constant=share)
     row: Result = d.like(x)
     if d.operator in _COMPARED:
         row = ("bool", (1,))

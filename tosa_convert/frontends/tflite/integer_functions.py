@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +37,8 @@ def logistic_table() -> npt.NDArray[np.int16]:
     """Return 1 / (1 + exp(-x)) of all x with 3 integer bits, with none."""
     x = _inputs()
     above = _inverse(_exponential(-np.abs(x), GATE_BITS), 1, 0)
-    result = np.where(x > 0, above, _LARGEST - above)
-    return np.where(x == 0, 1 << (_BITS - 1), result).astype(np.int16)
+    below = np.where(x < 0, _LARGEST - above, 1 << (_BITS - 1))
+    return np.where(x > 0, above, below).astype(np.int16)
 
 
 @cache
@@ -65,13 +65,13 @@ def _product(x: _Int, y: _Int | int, width: int = _BITS) -> _Int:
 
 
 def _shifted_left(x: _Int, bits: int, width: int = _BITS) -> _Int:
-    """Multiply by a power of 2, within 16 bits or 32."""
-    return np.clip(x << bits, -1 << width, (1 << width) - 1)
+    """Multiply by a power of 2, up to the largest number of 16 bits or 32; none is too small."""
+    return np.minimum(x << bits, (1 << width) - 1)
 
 
-def _shifted_right(x: _Int, bits: int) -> _Int:
+def _shifted_right(x: _Int, bits: Any) -> _Int:
     """Divide by a power of 2, rounding halves away from zero."""
-    found: _Int = np.sign(x) * (np.abs(x) + (1 << bits >> 1) >> bits)
+    found: _Int = np.sign(x) * (np.abs(x) + (np.int64(1) << bits >> 1) >> bits)
     return found
 
 
@@ -81,22 +81,19 @@ def _exponential(x: _Int, bits: int, width: int = _BITS) -> _Int:
     quarter = 1 << (fraction - 2)
     rest = (x & (quarter - 1)) - quarter
     # A Taylor series around -1/8, of a number from -1/4 to 0.
-    near = _shifted_left(rest, bits, width) + (1 << (width - 3))
+    near = (rest << bits) + (1 << (width - 3))
     square = _product(near, near, width)
     cube, fourth = _product(square, near, width), _product(square, square, width)
     third = _product(_shifted_right(fourth, 2) + cube, _narrow(_THIRD, width), width)
     terms = near + _shifted_right(third + square, 1)
     first = _narrow(_EXP_EIGHTH, width)
-    result = np.minimum(first + _product(terms, first, width), most)
+    result = first + _product(terms, first, width)
     # Times the powers of e that the bits of what is left say.
     left = rest - x
     for exponent, power in enumerate(_POWERS, -2):
-        if bits > exponent:
-            is_set = (left >> (fraction + exponent)) & 1 != 0
-            result = np.where(is_set, _product(result, _narrow(power, width), width), result)
-    if bits > 5:
-        result = np.where(x < -(32 << fraction), 0, result)
-    return np.where(x == 0, most, result)
+        is_set = (left >> (fraction + exponent)) & 1 != 0
+        result = np.where(is_set, _product(result, _narrow(power, width), width), result)
+    return np.where(x == 0, most, np.where(x < -(32 << fraction), 0, result))
 
 
 #: Integer bits of the distances of SOFTMAX, and those of the sums of its exponentials.
@@ -128,7 +125,7 @@ def _inverse(x: _Int, bits: int, less: int) -> _Int:
     one = 1 << 13
     found = _narrow(START) + _product(half, _narrow(SLOPE))
     for _ in range(3):
-        found = found + _shifted_left(_product(found, one - _product(half, found)), 2)
+        found = found + (_product(found, one - _product(half, found)) << 2)
     return _shifted_left(found - less, bits)
 
 
@@ -145,11 +142,9 @@ def quotients(x: _Int, by: int, scale: tuple[int, int]) -> _Int:
     inverse = START + _product(half, SLOPE, 31)
     for _ in range(3):
         rest = (1 << 29) - _product(half, inverse, 31)
-        inverse = inverse + _shifted_left(_product(inverse, rest, 31), 2, 31)
+        inverse = inverse + (_product(inverse, rest, 31) << 2)
     inverse = _shifted_left(inverse, 1, 31)
     bits = np.frexp(np.where(x < 0, -x - 1, x).astype(np.float64))[1]
     headroom = 31 - bits
     once = _product(_product(x << headroom, inverse, 31), scale[0], 31)
-    places = (31 - zeros) + headroom - scale[1]
-    size = (np.abs(once) + (np.int64(1) << np.maximum(places, 1) >> 1)) >> np.maximum(places, 0)
-    return np.asarray(np.sign(once) * size)
+    return _shifted_right(once, (31 - zeros) + headroom - scale[1])

@@ -45,8 +45,6 @@ def element_of(tensor: Tensor) -> np.dtype[Any]:
     """Return the element type in which a tensor is held."""
     if is_shifted(tensor) or tensor.dtype == "int4":
         return _INT8
-    if tensor.dtype == "bfloat16":
-        return carrier("bfloat16")
     try:
         return np.dtype(tensor.dtype)
     except TypeError:
@@ -115,9 +113,6 @@ class Walks(Protocol):
 
     def graph(self, scope: Scope, part: TfliteFile, given: Sequence[Array]) -> list[Array]:
         """Return the results of a subgraph."""
-
-    def decide(self, operator: str, operands: bytes) -> None:
-        """Note that an operator compares known numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +183,12 @@ class Node:
 
     def ints(self, index: int) -> list[int]:
         """Return the elements of an operand that must be a constant list of integers."""
-        return [int(n) for n in self.known(index).reshape(-1)]
+        return [int(n) for n in self.known(index).ravel()]
+
+    def pairs(self, index: int) -> list[tuple[int, int]]:
+        """Return the pairs of a constant list of integers, such as borders."""
+        numbers = self.ints(index)
+        return list(zip(numbers[::2], numbers[1::2], strict=True))
 
     # -- options ---------------------------------------------------------------------------------
 
@@ -196,12 +196,11 @@ class Node:
         """Return an option by its position in the schema."""
         return self.operator.option(position, form, default)
 
-    def flag(self, position: int, default: int = 0) -> bool:
+    def flag(self, position: int, default: bool = False) -> bool:
         return bool(self.option(position, "b", default))
 
-    def real(self, position: int, default: float = 0.0) -> float:
-        options = self.operator.options
-        return default if options is None else options.real(position, default)
+    def real(self, position: int) -> float:
+        return self.operator.options.real(position)
 
     # -- scales ----------------------------------------------------------------------------------
 

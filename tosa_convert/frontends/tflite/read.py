@@ -32,6 +32,8 @@ _BITS: Final = {
     **{name: int(re.sub(r"\D", "", name)) for name in _DTYPES if name[-1:].isdigit()},
     "bool": 8,
 }
+#: A table without fields, in place of one that is left out.
+_EMPTY: Final = root_table(b"\x08\0\0\0\4\0\4\0\4\0\0\0")
 
 
 class DamagedError(FlatbufferError):
@@ -51,12 +53,12 @@ class Tensor:
     dtype: str
     shape: tuple[int, ...]
     data: memoryview
-    scale: float = 0.0
-    zero_point: int = 0
-    scales: tuple[float, ...] = ()
-    is_variable: bool = False
-    axis: int = 0
-    is_sparse: bool = False
+    scale: float
+    zero_point: int
+    scales: tuple[float, ...]
+    axis: int
+    is_variable: bool
+    is_sparse: bool
 
     @property
     def is_state(self) -> bool:
@@ -68,7 +70,7 @@ class Tensor:
 class Operator:
     """One operator.
 
-    code: of the built-in operator. index: its position. options: their table, if it has one.
+    code: of the built-in operator. index: its position. options: their table.
     custom, custom_options: its name, and its options, if it is not built in.
     intermediates: tensors that only have a quantisation.
     """
@@ -77,14 +79,14 @@ class Operator:
     index: int
     inputs: list[int]
     outputs: list[int]
-    options: Table | None = None
+    options: Table = _EMPTY
     custom: str = ""
     custom_options: bytes | memoryview = b""
     intermediates: tuple[int, ...] = ()
 
     def option(self, position: int, form: str = "i", default: int = 0) -> int:
-        """Return an option by its position in the schema; `default` without options."""
-        return default if self.options is None else self.options.number(position, form, default)
+        """Return an option by its position in the schema."""
+        return self.options.number(position, form, default)
 
 
 @dataclass(slots=True)
@@ -101,12 +103,12 @@ class TfliteFile:
     inputs: list[int]
     outputs: list[int]
     operators: list[Operator]
+    subgraph: int
+    name: str
+    read_subgraph: Callable[[int], TfliteFile]
     input_signature: dict[int, str] = field(default_factory=dict)
     output_names: list[str] = field(default_factory=list)
     other_signatures: list[str] = field(default_factory=list)
-    subgraph: int = 0
-    name: str = ""
-    read_subgraph: Callable[[int], TfliteFile] | None = field(default=None, repr=False)
 
     def input_name(self, tensor: int) -> str:
         """Return what the author calls an input: its name in the signature, else that of the tensor."""
@@ -154,7 +156,7 @@ def reached(model: TfliteFile) -> list[TfliteFile]:
     """Return a subgraph and those that its control flow calls."""
     found = {model.subgraph: model}
     waiting = [model]
-    while waiting and model.read_subgraph is not None:
+    while waiting:
         for operator in waiting.pop().operators:
             for position in _CALLED.get(operator_name(operator.code), ()):
                 number = operator.option(position)
@@ -170,12 +172,12 @@ def with_first_subgraph(data: bytes | memoryview, number: int) -> bytes:
     The two change places. TFLite's interpreter runs the first one.
     """
     root = root_table(data)
-    codes = [max(row.number(0, "b"), row.number(3, "i")) for row in root.tables(1)]
+    codes = _codes(root)
     for graph in root.tables(2):
         for row in graph.tables(3):
-            name, options = operator_name(codes[row.number(0, "I")]), row.table(4)
-            called = [options.number(at, "i") for at in _CALLED.get(name, ())] if options else []
-            if {0, number} & set(called):
+            (code, _), options = codes[row.number(0, "I")], row.table(4) or _EMPTY
+            name = operator_name(code)
+            if {0, number} & {options.number(at, "i") for at in _CALLED.get(name, ())}:
                 message = f"{name} calls the subgraph of this signature, or that of the first one"
                 hint = "export the model with this signature alone"
                 raise fail("option-conflict", "--func", message, hint)
@@ -232,10 +234,15 @@ def _model(model: Table, signature: str) -> TfliteFile:
     return found
 
 
+def _codes(model: Table) -> list[tuple[int, str]]:
+    """Return the codes of operators, and their names if they are custom ones."""
+    # Old files have the code in a field of one byte; in new ones it is at most 127 there.
+    return [(max(row.number(0, "b"), row.number(3, "i")), row.text(1)) for row in model.tables(1)]
+
+
 def _subgraph(model: Table, number: int) -> TfliteFile:
     """Read a subgraph by its number."""
-    # Old files have the code in a field of one byte; in new ones it is at most 127 there.
-    codes = [(max(row.number(0, "b"), row.number(3, "i")), row.text(1)) for row in model.tables(1)]
+    codes = _codes(model)
     graph = next(islice(model.tables(2), number, None), None) if number >= 0 else None
     if graph is None:
         raise DamagedError("the TFLite file has no subgraph" + f" {number}" * bool(number))
@@ -274,36 +281,47 @@ def _signature_of(model: Table, key: str) -> Table:
 
 
 def _tensor(row: Table, buffers: Sequence[memoryview]) -> Tensor:
-    code = row.number(1, "b")
-    dtype = _DTYPES[code] if 0 <= code < len(_DTYPES) else ""
+    dtype = dict(enumerate(_DTYPES)).get(row.number(1, "b"), "")
     # `shape_signature` has -1 where `shape` has a size to begin with.
     data = buffers[row.number(2, "I")] if buffers else memoryview(b"")
     shape = tuple(row.integers(0))
-    tensor = Tensor(row.text(3), dtype, tuple(row.integers(7)) or shape, data)
-    tensor.is_variable = bool(row.number(5, "b"))
-    tensor.is_sparse = row.table(6) is not None
+    quantization = row.table(4) or _EMPTY
+    scales, zeros = quantization.numbers(2, "f"), quantization.numbers(3, "q")
+    is_one = len(scales) == len(zeros) == 1
+    tensor = Tensor(
+        row.text(3),
+        dtype,
+        tuple(row.integers(7)) or shape,
+        data,
+        scale=scales[0] if is_one else 0.0,
+        zero_point=int(zeros[0]) if is_one else 0,
+        scales=tuple(scales),
+        axis=quantization.number(6, "i"),
+        is_variable=bool(row.number(5, "b")),
+        is_sparse=row.table(6) is not None,
+    )
     # A constant that is stored as a sparse one has fewer elements.
     if len(data) and dtype in _BITS and not tensor.is_sparse:
         needed = math.prod(shape) * _BITS[dtype] + 7 >> 3
         if needed != len(data):
             found = f'the constant "{tensor.name}" has {len(data)} bytes'
             raise DamagedError(f"the TFLite file is damaged: {found}, its shape needs {needed}")
-    quantization = row.table(4)
-    if quantization is not None:
-        scales, zero_points = quantization.numbers(2, "f"), quantization.numbers(3, "q")
-        tensor.scales, tensor.axis = tuple(scales), quantization.number(6, "i")
-        if len(scales) == len(zero_points) == 1:
-            tensor.scale, tensor.zero_point = scales[0], int(zero_points[0])
     return tensor
 
 
 def _operator(index: int, row: Table, codes: Sequence[tuple[int, str]]) -> Operator:
     code, custom = codes[row.number(0, "I")]
     outputs = [tensor for tensor in row.integers(2) if tensor != _NO_TENSOR]
-    made = Operator(code, index, row.integers(1), outputs, row.table(4), custom)
-    made.intermediates = tuple(row.integers(8))
-    made.custom_options = row.octets(5) if custom else b""
-    return made
+    return Operator(
+        code,
+        index,
+        row.integers(1),
+        outputs,
+        row.table(4) or _EMPTY,
+        custom,
+        custom_options=row.octets(5),
+        intermediates=tuple(row.integers(8)),
+    )
 
 
 def _signature(rows: Iterator[Table], tensors: Sequence[int]) -> dict[int, list[str]]:

@@ -70,7 +70,11 @@ def rescale_of(scale: float) -> Scale:
 def narrow_rescale_of(scale: float) -> Scale:
     """Return multiplier and shift for sums of 64 bits, which TFLite multiplies by 15 bits."""
     multiplier, shift = rescale_of(scale)
-    narrow = (multiplier + (1 << 15)) >> 16 if multiplier < 0x7FFF0000 else 0x7FFF
     if shift - 16 < 31 - _LARGEST_EXPONENT:
         raise NotLowered(f"TOSA's RESCALE does not multiply INT48 by {scale:g}", _USUAL)
-    return narrow, shift - 16
+    return narrowed(multiplier), shift - 16
+
+
+def narrowed(multiplier: int) -> int:
+    """Round a multiplier of 31 bits to 15."""
+    return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1)

@@ -77,8 +77,6 @@ class Walk:
         """Return the results of a subgraph; those that did not lower are arrays without a value."""
         if self._depth >= _DEEPEST:
             raise NotLowered("its subgraphs call one another")
-        if len(given) != len(part.inputs):
-            raise ValueError("a subgraph has another number of inputs than it is given")
         values: dict[int, Array] = dict(zip(part.inputs, given, strict=True))
         self._depth += 1
         try:
@@ -89,10 +87,6 @@ class Walk:
         return [
             self._read(part, one, values) or _unknown(part.tensors[one]) for one in part.outputs
         ]
-
-    def decide(self, operator: str, operands: bytes) -> None:
-        """Note that an operator compares known numbers; where they differ, so may the program."""
-        self.decisions.append(Decision(operator, self._place, operands))
 
     def _read(self, part: TfliteFile, number: int, values: Mapping[int, Array]) -> Array | None:
         """Return the value of a tensor; None if it was not lowered."""
@@ -182,8 +176,10 @@ class Walk:
             [part.tensors[one] for one in operator.outputs],
             self,
         )
-        if kind in DECIDING and given and all(a is None or a.is_constant for a in given):
-            self.decide(kind, b"".join(whole_data(a).tobytes() for a in given if a is not None))
+        if kind in DECIDING and all(a.is_constant for a in node.arrays):
+            # Where these numbers differ, so may the program.
+            operands = b"".join(whole_data(a).tobytes() for a in node.arrays)
+            self.decisions.append(Decision(kind, self._place, operands))
         found = rule(node)
         if found is None:
             return []
@@ -195,8 +191,6 @@ class Walk:
 
     def _fitting(self, scope: Scope, made: Array, tensor: Tensor) -> Array:
         """Return a result as its tensor holds it."""
-        if made.parts is not None:
-            return made
         made = as_held(scope, made, tensor)
         if made.is_lowered and made.dtype != element_of(tensor):
             raise ValueError(f'it makes {made.dtype}, and "{tensor.name}" is {tensor.dtype}')

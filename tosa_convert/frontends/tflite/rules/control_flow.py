@@ -26,14 +26,11 @@ _ELSEWHERE: Final = "give it a constant as its initial value, in a subgraph that
 
 def _part(n: Node, position: int) -> TfliteFile:
     """Return a subgraph that an option names."""
-    assert n.part.read_subgraph is not None
     return n.part.read_subgraph(n.option(position))
 
 
 def _given(s: Scope, part: TfliteFile, arrays: Sequence[Array]) -> list[Array]:
     """Return the inputs of a subgraph as it holds them."""
-    if len(part.inputs) != len(arrays):
-        raise ValueError("inputs")
     return [
         as_held(s, a, part.tensors[number]) for a, number in zip(arrays, part.inputs, strict=True)
     ]
@@ -42,8 +39,6 @@ def _given(s: Scope, part: TfliteFile, arrays: Sequence[Array]) -> list[Array]:
 def _results(n: Node, s: Scope, part: TfliteFile, arrays: Sequence[Array]) -> list[Array]:
     """Return the results of a subgraph as the operator's tensors hold them."""
     made = n.walk.graph(s, part, _given(s, part, arrays))
-    if len(made) != len(n.results):
-        raise ValueError("results")
     for one, tensor in zip(made, n.results, strict=True):
         if not one.is_lowered:
             raise Stop
@@ -100,16 +95,15 @@ def _name_of(part: TfliteFile, handle: int) -> str:
     """Return the name of the variable of a handle; "" if the handle is not made here."""
     for operator in part.operators:
         if handle in operator.outputs and operator_name(operator.code) == "VAR_HANDLE":
-            container = operator.options.text(0) if operator.options else ""
-            shared = operator.options.text(1) if operator.options else ""
-            return "/".join(filter(None, (container, shared))) or f"variable_{operator.index}"
+            words = operator.options.text(0), operator.options.text(1)
+            return "/".join(filter(None, words)) or f"variable_{operator.index}"
     return ""
 
 
 def _initial_values(part: TfliteFile) -> Iterator[tuple[str, Tensor]]:
     """Find what subgraphs that run once assign: the names of variables, and tensors."""
     for operator in part.operators:
-        if operator_name(operator.code) == "CALL_ONCE" and part.read_subgraph is not None:
+        if operator_name(operator.code) == "CALL_ONCE":
             yield from _assigned(part.read_subgraph(operator.option(0)))
 
 

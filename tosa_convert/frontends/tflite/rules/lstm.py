@@ -70,7 +70,7 @@ def _both(n: Node) -> Sequence[Array]:
             inputs = [_AUX]
         if n.tensor(0).dtype == "int8":
             raise NotLowered(OTHER)
-        made.append(_directed(n, places, inputs, states, n.flag(4, 1), bool(number)))
+        made.append(_directed(n, places, inputs, states, n.flag(4, True), bool(number)))
     return joined(n, made, n.flag(3))
 
 

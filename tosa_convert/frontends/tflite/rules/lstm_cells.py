@@ -122,7 +122,7 @@ class IntegerCell(LstmCell):
             if role.startswith("cell_"):
                 places = np.arange(batch * cells)
                 kept = places < batch * outputs
-                numbers = np.where(kept, numbers.reshape(-1)[places % outputs], 0)
+                numbers = np.where(kept, numbers.ravel()[places % outputs], 0)
                 numbers = numbers.reshape(batch, 1, 1, cells).astype(np.int32)
             self.rows[role] = constant(numbers)
         # All functions in one table, one after the other.
@@ -193,7 +193,7 @@ class IntegerCell(LstmCell):
         """Look up each element in the table of a function, or of that of its part."""
         starts = np.array([self.places[name] - _LOWEST for name in functions], np.int32)
         starts = np.repeat(starts, x.shape[-1] // len(functions) if len(functions) > 1 else 1)
-        index = s.add(x, constant(starts.reshape(1, 1, 1, -1)))
+        index = s.add(x, constant(starts[None, None, None]))
         return s.cast(gathered(s, index, self.table), INT32)
 
     def _normalized(self, s: Scope, x: Array, name: str) -> Array:

@@ -30,7 +30,6 @@ from tosa_convert.frontends.lowering.scope import (
     INT32,
     Array,
     NotLowered,
-    carrier,
     constant,
     whole_data,
 )
@@ -51,21 +50,18 @@ def reshaped(n: Node, a: Array, shape: Sequence[int]) -> Array:
 def _reshape(n: Node) -> Array:
     """Take the shape of the operand, else that of the options; -1 is what is left."""
     a = n.array(0)
-    options = n.operator.options
-    sizes = n.ints(1) if n.has(1) else [] if options is None else options.integers(0)
+    sizes = n.ints(1) if n.has(1) else n.operator.options.integers(0)
     if sizes.count(-1) == 1:
         rest = -math.prod(sizes)
-        sizes = [(a.size // rest if rest else 0) if size < 0 else size for size in sizes]
-    if math.prod(sizes) != a.size or any(size < 0 for size in sizes):
+        sizes = [(a.size // rest if rest else 0) if size == -1 else size for size in sizes]
+    if math.prod(sizes) != a.size or any(size < 1 for size in sizes):
         raise ValueError(f"{list(a.shape)} to {sizes}")
     return reshaped(n, a, sizes)
 
 
 def _squeeze(n: Node) -> Array:
     a = n.array(0)
-    options = n.operator.options
-    given = [] if options is None else options.integers(0)
-    axes = {place(axis, a.rank) for axis in given} or {
+    axes = {place(axis, a.rank) for axis in n.operator.options.integers(0)} or {
         k for k, size in enumerate(a.shape) if size == 1
     }
     if any(a.shape[axis] != 1 for axis in axes):
@@ -137,7 +133,7 @@ def _space_to_depth(n: Node) -> Array:
 
 def _space_to_batch(n: Node) -> Array:
     s, a, block = n.scope, n.array(0), n.ints(1)
-    pads = n.known(2).reshape(-1, 2).tolist()
+    pads = n.pairs(2)
     axes = _spatial(a, block)
     rest = a.rank - axes - 1
     low, high = ([0, *(pair[end] for pair in pads), *(0,) * rest] for end in (0, 1))
@@ -155,7 +151,7 @@ def _space_to_batch(n: Node) -> Array:
 
 def _batch_to_space(n: Node) -> Array:
     s, a, block = n.scope, n.array(0), n.ints(1)
-    crops = n.known(2).reshape(-1, 2).tolist()
+    crops = n.pairs(2)
     axes = _spatial(a, block)
     count = a.shape[0] // math.prod(block)
     order = [axes]
@@ -245,7 +241,7 @@ def _split_by_sizes(n: Node) -> list[Array]:
     axis = place(n.ints(2)[0], a.rank)
     if sizes.count(-1) == 1:
         left = a.shape[axis] - sum(sizes) - 1
-        sizes = [left if size < 0 else size for size in sizes]
+        sizes = [left if size == -1 else size for size in sizes]
     if sum(sizes) != a.shape[axis] or min(sizes) < 0:
         raise ValueError("parts")
     return layout.split(n.scope, a, sizes, axis)
@@ -277,8 +273,6 @@ def _strided_slice(n: Node) -> Array:
     s, a = n.scope, n.array(0)
     begin, end, strides = (n.ints(index) for index in (1, 2, 3))
     begin_mask, end_mask, ellipsis, new_axes, shrinks = (n.option(at) for at in range(5))
-    if a.parts is not None:
-        carrier(np.complex64)
     named = sum(1 for at in range(len(begin)) if not (new_axes | ellipsis) >> at & 1)
     taken: list[tuple[int, int, int]] = []
     shape: list[int] = []
@@ -327,17 +321,15 @@ def _taken(n: Node, a: Array, axes: Sequence[tuple[int, int, int]]) -> Array:
 def _pad(n: Node) -> Array:
     """Add zeros, which are zero points of quantised elements; or the element that is given."""
     s, a = n.scope, n.array(0)
-    pads = n.known(1).reshape(-1, 2).tolist()
-    if len(pads) != a.rank or min(map(min, pads), default=0) < 0:
+    pads = n.pairs(1)
+    if len(pads) != a.rank or any(min(pair) < 0 for pair in pads):
         raise ValueError("borders")
-    low, high = ([int(pair[end]) for pair in pads] for end in (0, 1))
-    filling: Any = 0
+    low, high = ([pair[end] for pair in pads] for end in (0, 1))
+    filling: Any = n.result_zero if n.is_quantised else 0
     if n.has(2):
         filling = layout.reshape(s, n.like(2), ())
-    elif n.result.scale and n.is_quantised:
-        filling = n.result_zero
     made = layout.pad(s, a, low, high, filling)
-    if not n.has(2) and a.rank == 4 and pads[0] == pads[3] == [0, 0]:
+    if not n.has(2) and a.rank == 4 and pads[0] == pads[3] == (0, 0):
         n.walk.padded.append((made, a, [(low[at], high[at]) for at in (1, 2)]))
     return made
 
@@ -345,16 +337,16 @@ def _pad(n: Node) -> Array:
 def _mirror_pad(n: Node) -> Array:
     s, a = n.scope, n.array(0)
     skip = 1 if n.option(0, "b") == 0 else 0  # REFLECT leaves the border out.
-    for axis, (low, high) in enumerate(n.known(1).reshape(-1, 2).tolist()):
+    for axis, (low, high) in enumerate(n.pairs(1)):
         size = a.shape[axis]
         if max(low, high) > size - skip:
             raise ValueError("borders")
         parts = [a]
         if low:
-            first = layout.part(s, a, axis, skip, skip + int(low))
+            first = layout.part(s, a, axis, skip, skip + low)
             parts.insert(0, layout.reverse(s, first, (axis,)))
         if high:
-            last = layout.part(s, a, axis, size - skip - int(high), size - skip)
+            last = layout.part(s, a, axis, size - skip - high, size - skip)
             parts.append(layout.reverse(s, last, (axis,)))
         a = layout.concatenate(s, parts, axis)
     return a
@@ -530,7 +522,7 @@ def _embedding_lookup(n: Node) -> Array:
         if n.zero(1) or len(tensor.scales) not in (1, count):
             raise NotLowered("TFLite wants a scale for each row, or one")
         made = converted(s, made, FLOAT32)
-        factors = constant(np.array(tensor.scales, np.float32).reshape(-1, 1))
+        factors = constant(np.array(tensor.scales, np.float32)[:, None])
         made = s.mul(made, rows_at(s, factors, places) if len(tensor.scales) > 1 else factors)
     return layout.reshape(s, made, (index.size, *table.shape[1:]))
 
@@ -545,7 +537,7 @@ def _dynamic_update_slice(n: Node) -> Array:
     steps = np.array([math.prod(a.shape[axis + 1 :]) for axis in range(a.rank)], np.int32)
     begin = s.minimum(s.maximum(start, 0), constant(np.array(most, np.int32)))
     begin = by_operator(s, s.mul(begin, constant(steps)), (0,), "reduce_sum")
-    grid = np.indices(part.shape).reshape(a.rank, -1)
+    grid = np.indices(part.shape).reshape(a.rank, part.size)
     offset = (steps[:, None] * grid).sum(0).astype(np.int32)
     places = s.add(begin, constant(offset))
     table, rows = (as_rows(s, layout.reshape(s, one, (one.size, 1))) for one in (a, part))
@@ -555,7 +547,8 @@ def _dynamic_update_slice(n: Node) -> Array:
 
 def _sparse_to_dense(n: Node) -> Array:
     s, shape = n.scope, n.ints(1)
-    places = n.known(0).reshape(-1, len(shape)).astype(np.int64)
+    places = n.known(0).astype(np.int64)
+    places = places.reshape(places.size // len(shape), len(shape))
     values, default = n.array(2), n.like(3, 2)
     rows = np.ravel_multi_index(tuple(places.T), shape).astype(np.int32)
     whole = layout.broadcast_to(s, layout.reshape(s, default, ()), shape)

@@ -123,10 +123,10 @@ def _exponentials(s: Scope, distance: Array, table: Any) -> Array:
         part, table = np.divmod(table, 1 << place)
         entries = np.pad(part, (1, INTERVALS // 2), "edge").astype(np.int16)
         found = Array(INT32, distance.shape, None, s.builder.table(s.value(index), entries))
-        if place < FRACTION:
-            found = s.elementwise("arithmetic_right_shift", found, FRACTION - place, round=False)
-        else:
+        if place:
             found = s.elementwise("logical_left_shift", found, place - FRACTION)
+        else:
+            found = s.elementwise("arithmetic_right_shift", found, FRACTION, round=False)
         total = found if total is None else s.add(total, found)
     assert total is not None
     return total
@@ -207,9 +207,7 @@ def _quantised_normalized(n: Node) -> Array:
     found = high_product(s, s.elementwise("logical_left_shift", numbers, left), root)
     # Halves are rounded away from zero.
     size = s.elementwise("abs", found)
-    places = s.maximum(s.sub(right, 1), 0)
-    lower = s.elementwise("arithmetic_right_shift", size, places, round=False)
-    rounded = s.elementwise("arithmetic_right_shift", lower, s.minimum(right, 1), round=True)
+    rounded = s.elementwise("arithmetic_right_shift", size, right, round=True)
     signed = s.select(s.greater(0, found), s.sub(0, rounded), rounded)
     return rescaled(s, signed, ONE, x.dtype)
 

@@ -69,8 +69,6 @@ def is_per_channel(weights: Tensor) -> bool:
 
 def scales_after(x: Tensor, weights: Tensor, result: Tensor) -> list[float]:
     """Return the quotients of scales for each channel, or one, as TFLite computes them."""
-    if not weights.scales:
-        raise ValueError("weights without a scale")
     given, to = scale_of(x), scale_of(result)
     if is_per_channel(weights):
         return [given * scale / to for scale in weights.scales]
@@ -102,23 +100,18 @@ def _operands(n: Node, x: int, weights: int, bias: int) -> tuple[Array, Array, A
     """Return input, weights and bias; weights of integers become FP32 beside an input of floats."""
     s = n.scope
     image, filters = n.array(x), n.array(weights)
-    if is_float(image.dtype) and not is_float(filters.dtype):
-        filters = dequantised(n, weights)
-    elif is_float(image.dtype) != is_float(filters.dtype):
-        raise ValueError("weights of floats for integers")
     made = n.array(bias) if n.has(bias) else None
-    if made is not None and is_float(made.dtype) and not is_float(image.dtype):
-        raise ValueError("a bias of floats for integers")
-    if is_float(filters.dtype) and filters.dtype != image.dtype:
-        filters = converted(s, filters, image.dtype)
+    if is_float(image.dtype):
+        wide = filters if is_float(filters.dtype) else dequantised(n, weights)
+        return image, converted(s, wide, image.dtype), made
+    if is_float(filters.dtype) or (made is not None and is_float(made.dtype)):
+        raise ValueError("weights or a bias of floats for integers")
     return image, filters, made
 
 
 def dequantised(n: Node, index: int) -> Array:
     """Return weights of integers as the floats that they stand for."""
     s, a, tensor = n.scope, n.array(index), n.tensor(index)
-    if not tensor.scales:
-        raise ValueError("weights without a scale")
     shape = [1] * a.rank
     if is_per_channel(tensor):
         shape[tensor.axis] = -1

@@ -64,7 +64,7 @@ def _sum(sign: int) -> Rule:
         refuse_wide(n)
         s, (x, y) = n.scope, n.pair()
         scales = n.scale(0), n.scale(1)
-        if n.tensor(0).dtype == "int16" and n.flag(1, 1):
+        if n.tensor(0).dtype == "int16" and n.flag(1, True):
             powers = [power_of_two(one) for one in (*scales, n.result_scale)]
             if None not in powers:
                 return n.activated(_sum_of_powers(n, name, [one or 0 for one in powers]), 0)
@@ -177,7 +177,7 @@ def _quotient(n: Node) -> Array:
     rows = np.stack([quotients(given, int(one), fixed_point(scale)) for one in by], 1)
     table = np.clip(rows + n.result_zero, -128, 127).astype(np.int8)
     places = s.add(s.mul(rescaled(s, x, ONE, INT32), 256), rescaled(s, y, ONE, INT32))
-    made = gathered(s, s.add(places, 128 * 257), constant(table.reshape(-1)))
+    made = gathered(s, s.add(places, 128 * 257), constant(table.ravel()))
     return n.activated(made, 0)
 
 

@@ -103,7 +103,7 @@ def _svdf(n: Node) -> Array:
     bias = constants.get(3, np.zeros(units, kind))
     none = constant(np.zeros(filters, kind))
     row = layout.reshape(s, x, (batch, 1, 1, x.shape[1]))
-    newest = product(s, row, matrix_of([feature]), none, 0 if is_float else n.zero(0))
+    newest = product(s, row, matrix_of([feature]), none, n.zero(0))
     if not is_float:
         scale = single(single(n.scale(0) * n.scale(1)) / kept.scale)
         newest = rescaled(s, newest, rescale_of(scale), np.int16)

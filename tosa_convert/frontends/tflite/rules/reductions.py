@@ -40,7 +40,7 @@ def _sum(n: Node) -> Array:
     if not n.is_quantised:
         return _summed(s, a, axes, keep)
     scale = rescale_of(single(n.scale(0) / n.result_scale))
-    return _rescaled_sum(n, axes, scale, is_once=bool(axes))
+    return _rescaled_sum(n, axes, scale, is_once=True)
 
 
 def _summed(s: Scope, a: Array, axes: list[int], keep: bool) -> Array:
@@ -75,7 +75,7 @@ def _mean(n: Node) -> Array:
 def _share_of(scale: float, count: int) -> tuple[int, int]:
     """Divide a scale by a count, as TFLite's kernel does: the multiplier keeps 31 bits."""
     multiplier, exponent = fixed_point(scale)
-    left = min(count.bit_length() - 1, 32, 31 + exponent)
+    left = min(count.bit_length() - 1, 31 + exponent)
     return (multiplier << left) // count, 31 - exponent + left
 
 
@@ -142,7 +142,7 @@ def _largest(n: Node) -> tuple[Array, Array]:
 def _segments(n: Node, word: str, count: int) -> Array:
     """Reduce, for each segment, all rows; those of other segments are as nothing."""
     s, x, places = n.scope, n.array(0), n.array(1)
-    rows, columns = places.size, x.size // max(places.size, 1)
+    rows, columns = places.size, x.size // places.size
     if x.size * count > _MOST_PAIRS:
         raise NotLowered(f"{x.size} elements and {count} segments are too many to compare")
     each = layout.reshape(s, x, (rows, 1, columns))

@@ -27,7 +27,7 @@ from tosa_convert.frontends.tflite.rescale import (
 )
 from tosa_convert.frontends.tflite.rules import elementwise
 from tosa_convert.frontends.tflite.rules.quantized import either, slopes_of
-from tosa_convert.frontends.tflite.scales import fixed_point, rescale_of, single
+from tosa_convert.frontends.tflite.scales import fixed_point, narrowed, rescale_of, single
 
 Floats = npt.NDArray[np.float64]
 
@@ -370,7 +370,7 @@ def _hard_swish(n: Node) -> Array:
 def _short(scale: float) -> tuple[int, int]:
     """Return the multiplier of 15 bits and the exponent of a scale."""
     multiplier, exponent = fixed_point(scale)
-    return min((multiplier + _HALF) >> 16, _HALF - 1), exponent
+    return narrowed(multiplier), exponent
 
 
 def _rounded_product(x: Integers, y: int) -> Integers:

@@ -54,11 +54,10 @@ def _pool(n: Node, x: Array, word: str) -> Array:
         if word == "max":
             return windowed(s, x, *window, around, ones, ones, "max")
         return averaged(s, x, *window, ((0, 0),) * 4, around)
-    spans = [
-        size + sum(pair) - (size + sum(pair) - own) % stride
+    kept = [
+        min(size, (size + sum(pair) - own) // stride * stride + own)
         for size, pair, own, stride in zip(x.shape[1:3], pads, kernel, strides, strict=True)
     ]
-    kept = [min(size, span) for size, span in zip(x.shape[1:3], spans, strict=True)]
     if tuple(kept) != x.shape[1:3]:
         x = layout.cut(s, x, (0,) * 4, (x.shape[0], *kept, x.shape[3]))
     options: dict[str, Any] = {
