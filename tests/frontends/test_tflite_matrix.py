@@ -17,7 +17,7 @@ import pytest
 from frontends.recorded_tflite import check, expected, in_process
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow
 from frontends.tflite_operators.control import branches, loops, states
-from frontends.tflite_operators.programs import Program, Value
+from frontends.tflite_operators.programs import Program, Value, built
 from frontends.tflite_operators.values import PLAIN, Array, Quantized, Shape
 from frontends.tflite_schema import ELEMENT_TYPES
 
@@ -439,6 +439,7 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ),
     ("SPLIT", ([0], (_F, (3, 2))), {"num_splits": 2, "count": 2}, _OTHER),
     ("SPLIT_V", ((_F, (3, 2)), [1, 1], [0]), {"num_splits": 2, "count": 2}, _OTHER),
+    ("SPLIT_V", ((_F, (3, 2)), [0, 3], [0]), {"num_splits": 2, "count": 2}, "size 0 is 0"),
     ("SPLIT_V", ((_F, (3, 2)), [4, -1], [0]), {"num_splits": 2, "count": 2}, _OTHER),
     ("SLICE", ((_F, (3, 2)), (_I, (2,)), [1, -1]), {}, "begins at a computed position"),
     ("SLICE", ((_F, (3, 2)), [-1, 0], [1, 1]), {}, _OTHER),
@@ -450,10 +451,11 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ("MIRROR_PAD", ((_F, (3,)), [[3, 0]]), {"mode": 0}, _OTHER),
     ("MIRROR_PAD", ((_F, (3,)), [[0, 4]]), {"mode": 1}, _OTHER),
     ("TILE", ((_F, (3,)), [0]), {}, "TOSA does not have empty tensors"),
-    ("TILE", ([1, 2], [1 << 24]), {}, "it makes 33554432 elements of a constant"),
+    ("TILE", ([1, 2, 3], [5592406]), {}, "it makes 16777218 elements of a constant"),
     ("BROADCAST_TO", ((_F, (3,)), [2, 1]), {}, _OTHER),
     ("RANGE", ([[0]], [[1]], [[0]]), {}, _OTHER),
-    ("RANGE", ([[0]], [[1 << 25]], [[1]]), {}, _OTHER),
+    ("RANGE", ([[0]], [[(1 << 24) + 1]], [[1]]), {}, _OTHER),
+    ("MATRIX_DIAG", ((_F, ((1 << 14) + 1,)),), {}, _OTHER),
     ("MATRIX_SET_DIAG", ((_F, (2, 3)), (_F, (2,))), {}, "its matrices are not square"),
     ("GATHER", ((_F, (2, 3)), (_I, (3,))), {"axis": 1, "batch_dims": 1}, _OTHER),
     ("GATHER", ((_F, (2, 3)), (_I, (2, 1))), {"axis": 0, "batch_dims": 1}, _OTHER),
@@ -499,6 +501,7 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ("REDUCE_PROD", ((_B, (3,)), [0]), {}, "does not multiply quantised elements"),
     ("CUMSUM", ((_B, (3,)), [0]), {}, "no kernel of quantised elements"),
     ("TOPK_V2", ((_F, (3,)), [4]), {"count": 2}, _OTHER),
+    ("TOPK_V2", ((_F, (3,)), [0]), {"count": 2}, "size 1 is 0"),
     ("SOFTMAX", ((_B, (3,)),), {"beta": 1.0, "result": (_S, (3,))}, "int8 and int16, differ"),
     ("LOG_SOFTMAX", ((_B, (3,)),), {}, "a result of 8 bits with the scale 1/16"),
     ("L2_NORMALIZATION", ((_S, (3,)),), {}, "8 bits, a result around 0"),
@@ -510,13 +513,13 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ),
     (
         "L2_NORMALIZATION",
-        ((_B, (1, 1, 9000)),),
-        {"result": (_B, (1, 1, 9000), Quantized((1 / 128,)))},
+        ((_B, (1, 1, 8193)),),
+        {"result": (_B, (1, 1, 8193), Quantized((1 / 128,)))},
         "8 bits, a result around 0",
     ),
     (
         "LOCAL_RESPONSE_NORMALIZATION",
-        ((_F, (1, 1, 1, 9999)),),
+        ((_F, (1, 1, 1, 2049)),),
         {"radius": 1},
         "the squares of up to",
     ),
@@ -529,7 +532,9 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ),
     ("CONV_2D", ((_F, (1, 4, 4, 3)), (_F, (1, 1, 1, 2))), {"stride_h": 1, "stride_w": 1}, _OTHER),
     ("CONV_2D", ((_B, (1, 4, 4, 2)), (_F, (1, 1, 1, 2))), {"stride_h": 1, "stride_w": 1}, _OTHER),
+    ("CONV_2D", ((_B, (1, 4, 4, 2)), (_F, (1, 1, 1, 2), 0.1)), _STRIDES, _OTHER),
     ("CONV_3D", ((_B, (1, 4, 4, 4, 1)), (_B, (1, 1, 1, 1, 1))), {}, "no kernel of int8"),
+    ("CONV_3D_TRANSPOSE", ([1, 4, 4, 4, 1], *((_B, (1, 1, 1, 1, 1)),) * 2), {}, "kernel of int8"),
     ("CONV_2D", ((_B, (1, 4, 4, 2)), (_B, (1, 1, 1, 2), 0)), _STRIDES, _OTHER),
     ("CONV_2D", ((_B, (1, 4, 4, 2)), (_B, (1, 1, 1, 2)), (_F, (1,))), _STRIDES, _OTHER),
     ("CONV_2D", ((_S, (1, 4, 4, 4)), (_B, (2, 1, 1, 2))), _STRIDES, "does not join sums of INT48"),
@@ -552,9 +557,10 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
         {"result": (_I, (3, 2), Quantized((0.1,)))},
         "no kernel with results of int32",
     ),
-    ("UNSORTED_SEGMENT_SUM", ((_F, (4096,)), (_I, (4096,)), [4096]), {}, "too many to compare"),
+    ("UNSORTED_SEGMENT_SUM", ((_F, (2048,)), (_I, (2048,)), [2049]), {}, "too many to compare"),
     ("ABS", (("uint8", (3,)),), {}, "no kernel of quantised uint8"),
     ("SOFTMAX", ((_B, (3,), 1e-12),), {"beta": 1.0}, _OTHER),
+    ("SOFTMAX", ((_B, (3,), 2.0**-26),), {"beta": 1.0}, _OTHER),
     ("FULLY_CONNECTED", ((_F, (3, 4)), (_F, (2, 5))), {}, _OTHER),
     (
         "FULLY_CONNECTED",
@@ -574,22 +580,26 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
 )
 def test_what_an_operator_cannot_be_is_said(number: int, tmp_path: Path) -> None:
     operator, operands, options, words = _REFUSED[number]
-    program = Program(operator, str(number))
-    values = []
-    for one in operands:
-        if isinstance(one, list):
-            values.append(program.constant(one, "int32"))
-        else:
-            dtype, shape, *scale = one
-            quantized = Quantized((scale[0],), *scale[1:]) if scale and scale[0] else None
-            plain = scale == [0]
-            values.append(program.input(dtype, shape, quantized=PLAIN if plain else quantized))
-    count, result = options.get("count", 1), options.get("result", values[0][1:])
-    fields = {name: value for name, value in options.items() if name not in ("count", "result")}
-    program.returns(program.apply(operator, values, *[result] * count, **fields))
+    program = built(operator, operands, str(number), **options)
     said = refusal(program, tmp_path)
     assert operator in said
     assert words in said
+
+
+#: What is as large as it may be.
+_LARGEST: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...]] = (
+    ("UNSORTED_SEGMENT_SUM", ((_F, (2048,)), (_I, (2048,)), [2048]), {}),
+    ("RANGE", ([[0]], [[1 << 24]], [[1]]), {}),
+    ("TILE", ([1, 2, 3, 4], [1 << 22]), {}),
+    ("L2_NORMALIZATION", ((_B, (1, 8192)),), {"result": (_B, (1, 8192), Quantized((1 / 128,)))}),
+    ("LOCAL_RESPONSE_NORMALIZATION", ((_F, (1, 1, 1, 2048)),), {"radius": 1}),
+)
+
+
+@pytest.mark.parametrize("number", range(len(_LARGEST)))
+def test_what_is_as_large_as_it_may_be_lowers(number: int) -> None:
+    operator, operands, options = _LARGEST[number]
+    assert in_process(built(operator, operands, **options).data()).main.outputs
 
 
 def unlowered() -> Iterator[tuple[Program, str]]:

@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE, run_program
 from frontends.recorded_tflite import in_process
-from frontends.tflite_operators.programs import Program
+from frontends.tflite_operators.programs import Program, built
 from frontends.tflite_operators.values import Quantized
 from frontends.tflite_operators.write import write
+from frontends.tflite_schema import ELEMENT_TYPES
 
 import tosa_convert as tc
 from tosa_convert.graph.dtypes import RoundingMode
@@ -104,3 +105,113 @@ def test_integers_are_rounded_twice_only_where_it_differs(scale: float, mode: st
         one for one in in_process(program.data()).main.operators if one.spec.name == "RESCALE"
     )
     assert row.attributes["rounding_mode"] == RoundingMode[mode]
+
+
+_F, _B, _S = "float32", "int8", "int16"
+_FIRST, _SECOND = (_B, (3, 4), 0.03, 3), (_B, (3, 4), 0.05, -4)
+_SHORT, _OTHER = (_S, (3, 4), 0.03), (_S, (3, 4), 0.05)
+_KNOWN = np.arange(1, 9, dtype=np.int8)
+
+
+@pytest.mark.parametrize(
+    ("operator", "operands", "options", "expected"),
+    [
+        ("ADD", (_FIRST, _SECOND), {}, "ADD RESCALE RESCALE RESCALE"),
+        ("ADD", (_SHORT, _OTHER), {}, "ADD LOGICAL_LEFT_SHIFT" + " RESCALE" * 4),
+        ("SQUARED_DIFFERENCE", (_FIRST, _SECOND), {}, "MUL" + " RESCALE" * 4 + " SUB"),
+        ("SQUARED_DIFFERENCE", (_SHORT, _OTHER), {}, "MUL" + " RESCALE" * 4 + " SUB"),
+        ("EQUAL", (_FIRST, _SECOND), {"result": ("bool", (3, 4))}, "EQUAL RESCALE RESCALE"),
+        ("MAXIMUM", (_FIRST, _FIRST), {}, "MAXIMUM RESCALE RESCALE RESCALE"),
+        ("ARG_MIN", (_FIRST, [1]), {"result": ("int32", (3,))}, "ARGMAX BITWISE_NOT"),
+        ("ARG_MAX", (_FIRST, [1]), {"result": ("int32", (3,))}, "ARGMAX"),
+        ("PACK", ((_F, (2, 5)),) * 3, {"values_count": 3, "axis": 0}, "CONCAT RESHAPE"),
+        ("STRIDED_SLICE", ((_F, (5,)), [3], [2], [-1]), {}, "SLICE"),
+        ("STRIDED_SLICE", ((_F, (5,)), [3], [1], [-1]), {}, "REVERSE SLICE"),
+        ("TILE", ((_F, (2, 5)), [1, 1]), {}, "IDENTITY"),
+        ("RELU6", ((_B, (5,), 0.01),), {}, "CLAMP"),
+        ("RELU6", ((_B, (5,), 0.1, -128),), {}, "CLAMP"),
+        ("RELU", ((_B, (5,), 0.1, -128),), {}, "IDENTITY"),
+        *(
+            ("RESIZE_NEAREST_NEIGHBOR", ((dtype, (1, 4, 4, 2), 0), [8, 8]), {}, "RESIZE")
+            for dtype in (_F, "float16", _B, _S)
+        ),
+        ("RESIZE_NEAREST_NEIGHBOR", ((_F, (1, 4, 4, 2)), [8, 4]), {}, "RESIZE"),
+        ("RESIZE_BILINEAR", ((_F, (1, 4, 4, 2)), [8, 8]), {}, "RESIZE"),
+    ],
+)
+def test_operators_become_few_others(
+    operator: str, operands: Any, options: dict[str, Any], expected: str
+) -> None:
+    graph = in_process(built(operator, operands, **options).data())
+    names = (one.spec.name for one in graph.main.operators)
+    found = sorted(name for name in names if not name.startswith("CONST"))
+    assert " ".join(found) == expected
+
+
+_OF_CONSTANTS = ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE", "MAXIMUM", "EQUAL", "TANH", "PRELU")
+
+
+@pytest.mark.parametrize("operator", _OF_CONSTANTS)
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_operators_of_constants_are_constants(operator: str, dtype: str) -> None:
+    """They have the numbers that operators of inputs give."""
+    rows = np.random.default_rng(0).integers(1, 120, (2, 9)).astype(dtype)
+    count = 1 if operator == "TANH" else 2
+    found = []
+    for is_constant in (True, False):
+        program = Program(operator, dtype)
+        held = [Quantized((scale,), 5) for scale in (0.03, 0.05)][:count]
+        values = [
+            program.constant(row, dtype, quantized=one)
+            if is_constant
+            else program.input(dtype, row.shape, quantized=one)
+            for row, one in zip(rows, held, strict=False)
+        ]
+        result = ("bool" if operator == "EQUAL" else dtype, (9,), Quantized((0.07,), 3))
+        graph = in_process(program.returns(program.apply(operator, values, result)).data())
+        kinds = {one.spec.name for one in graph.main.operators}
+        assert (kinds <= {"CONST", "IDENTITY"}) is is_constant
+        given = dict(zip(graph.main.inputs, rows.view("int8"), strict=False))
+        (array,) = tc.run(graph, given, engine="numpy").outputs.values()
+        found.append(array)
+    np.testing.assert_array_equal(*found)
+
+
+def computed(program: Program) -> Array:
+    graph = in_process(program.data())
+    given = dict(zip(graph.main.inputs, program.arrays.values(), strict=True))
+    (array,) = tc.run(graph, given, engine="numpy").outputs.values()
+    return np.asarray(array)
+
+
+@pytest.mark.parametrize("radius", [1, 2, 9])
+def test_local_response_is_that_of_near_channels(radius: int) -> None:
+    """As in TensorFlow; the reference kernel of LiteRT leaves the last channel of a window out."""
+    options = {"radius": radius, "bias": 0.5, "alpha": 0.3, "beta": 0.75}
+    program = built("LOCAL_RESPONSE_NORMALIZATION", ((_F, (1, 2, 2, 5)),), **options)
+    (x,) = program.arrays.values()
+    near = [(x[..., max(0, c - radius) : c + radius + 1] ** 2).sum(-1) for c in range(5)]
+    expected = x / (0.5 + 0.3 * np.stack(near, -1)) ** 0.75
+    np.testing.assert_allclose(computed(program), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("code", "low", "high"), [(1, 0, np.inf), (2, -1, 1), (3, 0, 6)])
+def test_activations_that_no_kernel_has_are_bounds(code: int, low: float, high: float) -> None:
+    for operator, count in (("CONCATENATION", 2), ("L2_NORMALIZATION", 1)):
+        operands = ((_F, (2, 5)),) * count
+        plain, bounded = (built(operator, operands, activation=one) for one in (0, code))
+        np.testing.assert_array_equal(computed(bounded), np.clip(computed(plain), low, high))
+
+
+def test_matrices_of_float16_are_multiplied() -> None:
+    program = built("BATCH_MATMUL", (("float16", (2, 3)), ("float16", (3, 2))))
+    x, y = (array.astype(np.float32) for array in program.arrays.values())
+    found = computed(program)
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, x @ y, rtol=2e-3, atol=2e-3)
+
+
+def test_elements_of_bfloat16_are_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ELEMENT_TYPES, "bfloat16", 18)
+    program = built("RESHAPE", (("bfloat16", (2, 3)), [3, 2]))
+    assert computed(program).tolist() == program.arrays["x0"].reshape(3, 2).tolist()

@@ -11,6 +11,7 @@ import numpy as np
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
 from frontends.tflite_operators.values import (
     ACTIVATION,
+    PLAIN,
     Array,
     Quantized,
     Range,
@@ -158,3 +159,26 @@ def named(shape: Shape) -> str:
 
 
 Programs = Iterator[Program]
+
+
+def built(operator: str, operands: Sequence[Any], name: str = "", **options: Any) -> Program:
+    """Return a program of one operator.
+
+    operands: numbers of INT32, an array, or the type and the shape of an input, its scale and its zero
+        point; a scale of 0 is none, and one that is left out is the usual one.
+    options: those of the operator; count: of its results; result: their type, shape and quantisation, if
+        they are not those of the first operand.
+    """
+    program = Program(operator, name)
+    values = []
+    for one in operands:
+        if not isinstance(one, tuple):
+            dtype = str(one.dtype) if isinstance(one, np.ndarray) else "int32"
+            values.append(program.constant(one, dtype))
+            continue
+        dtype, shape, *scale = one
+        quantized = Quantized((scale[0],), *scale[1:]) if scale and scale[0] else None
+        plain = PLAIN if scale == [0] else quantized
+        values.append(program.input(dtype, shape, quantized=plain))
+    count, result = options.pop("count", 1), options.pop("result", values[0][1:])
+    return program.returns(program.apply(operator, values, *[result] * count, **options))

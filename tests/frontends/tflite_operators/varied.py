@@ -509,7 +509,7 @@ def reduction(d: Draw) -> None:
     axes = [d.axis(len(shape)) for _ in range(d.pick(1, 1, 2, 3, 0))]
     row = d.like(x)
     if dtype in SCALED and d.operator in ("MEAN", "SUM"):
-        row = d.result(dtype, scale_of(x) * d.pick(1, 1, 1, 1e-3, 1e3))
+        row = d.result(dtype, scale_of(x) * d.pick(1, 1, 1, 1e-3, 1e3, 2.0**30))
     d.apply([x, d.ints(np.array(axes, np.int32))], row, keep_dims=d.chance(0.5))
 
 
@@ -550,7 +550,7 @@ def softmax(d: Draw) -> None:
     dtype = d.turn("float32", "int8", "uint8", "int16")
     held = d.quantized(dtype)
     if dtype in ("int8", "uint8") and d.chance(0.4):
-        held = Quantized((d.pick(40.0, 2.0, 1e-3, 2.0**-26),), d.zero(dtype))
+        held = Quantized((d.pick(40.0, 2.0, 1e-3, 1.5 * 2.0**-25),), d.zero(dtype))
     x = d.given(dtype, (*d.shape(1, 3), d.pick(1, 2, 5, 30)), quantized=held)
     if d.operator == "LOG_SOFTMAX":
         if dtype == "int16":
@@ -572,6 +572,9 @@ def l2_normalization(d: Draw) -> None:
         (array,) = d.program.arrays.values()
         near = np.clip(array, x.quantized.zero - 1, x.quantized.zero + d.pick(0, 1, 3))
         array[:] = np.where(d.numbers("bool", array.shape), near, x.quantized.zero)
+    elif dtype == "float32" and d.chance(0.5):
+        (array,) = d.program.arrays.values()
+        array *= np.float32(d.pick(0.01, 1e-5, 1e-8))
     units = {"int8": Quantized((1 / 128,), 0), "uint8": Quantized((1 / 128,), 128)}
     d.apply([x], (dtype, (1,), units.get(dtype)))
 

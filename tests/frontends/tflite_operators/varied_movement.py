@@ -85,13 +85,11 @@ def blocks(d: Draw) -> None:
                 shape = (count, *sizes, depth)
             else:
                 edges = [
-                    [min(low, one * 2 - 1), 0] for (low, _), one in zip(edges, own, strict=True)
+                    [min(low, one), min(high, one)]
+                    for (low, high), one in zip(edges, own, strict=True)
                 ]
-                shape = (
-                    count * math.prod(own),
-                    *(size + 1 for size in (height, width)[: len(own)]),
-                    depth,
-                )
+                sizes = [size + 2 for size in (height, width)[: len(own)]]
+                shape = (count * math.prod(own), *sizes, depth)
             x = d.given(dtype, shape)
             d.apply([x, d.ints(own), d.ints(edges)], x)
 
@@ -164,7 +162,7 @@ def sliced(d: Draw) -> None:
     rows: list[tuple[int, int, int]] = []
     masks = dict.fromkeys(("begin", "end", "ellipsis", "new_axis", "shrink_axis"), 0)
     left = list(shape)
-    while left and (not rows or d.chance(0.8)):
+    while left and (not rows or d.chance(0.7)):
         bit = 1 << len(rows)
         if not masks["ellipsis"] and d.chance(0.1):
             masks["ellipsis"] |= bit

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from frontends import tflite_models
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
 from frontends.tflite_schema import ELEMENT_TYPES
 
@@ -87,6 +89,32 @@ def test_facts_of_tensors_and_operators() -> None:
     assert [file.output_name(one) for one in (6, 0)] == ["y", "x"]
     assert Operator(0, 0, [], []).option(3, "b", 7) == 7
     assert row.option(3, "b", 7) == 7
+
+
+def test_old_files_have_codes_of_one_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    def old(b: Any, operator: str, _: int) -> int:
+        return tflite_models._table(b, 4, {}, {0: ("Int8", tflite_models.OPERATORS[operator][0])})
+
+    monkeypatch.setattr(tflite_models, "_code", old)
+    data = model([X, Y], [RELU], [0], [1])
+    assert [operator_name(one.code) for one in read_tflite(data).operators] == ["RELU"]
+
+
+def test_a_constant_that_tosa_does_not_have_is_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ELEMENT_TYPES, "string", 5)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model([X, TensorRow("c", "string", (1,), np.zeros(1, np.int8))], [], [0], [1]))
+    (problem,) = lower(Request(frontend="tflite", source=str(path)), tmp_path).not_lowered
+    assert (problem.operator, problem.where) == ("the model", "")
+    assert problem.reason == "TOSA does not have the element type string"
+
+
+@pytest.mark.parametrize("row", [((2,), (1,)), ((0,), (2,)), ((-2,), (1,)), ((0,), (-2,))])
+def test_tensors_that_are_not_there_are_damage(row: tuple[Any, Any]) -> None:
+    with pytest.raises(DamagedError, match="names a tensor that it does not have"):
+        read_tflite(model([X, Y], [OperatorRow("RELU", *row)], [0], [1]))
 
 
 @pytest.mark.parametrize("number", [-1, 1])

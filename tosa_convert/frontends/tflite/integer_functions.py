@@ -22,7 +22,7 @@ _BITS: Final = 15
 _LARGEST: Final = (1 << _BITS) - 1
 _FINE: Final = 1 << 31
 #: exp(-2 ** n) with 31 fraction bits, from n = -2 on.
-_POWERS: Final = tuple(round(math.exp(-(2.0**power)) * _FINE) for power in range(-2, 5))
+_POWERS: Final = tuple(round(math.exp(-(2.0**power)) * _FINE) for power in range(-2, 7))
 #: exp(-1/8) and 1/3 with 31 fraction bits; 48/17 and -32/17 with 29.
 _EXP_EIGHTH: Final = round(math.exp(-1 / 8) * _FINE)
 _THIRD: Final = round(_FINE / 3)
@@ -93,7 +93,7 @@ def _exponential(x: _Int, bits: int, width: int = _BITS) -> _Int:
     for exponent, power in enumerate(_POWERS, -2):
         is_set = (left >> (fraction + exponent)) & 1 != 0
         result = np.where(is_set, _product(result, _narrow(power, width), width), result)
-    return np.where(x == 0, most, np.where(x < -(32 << fraction), 0, result))
+    return np.where(x == 0, most, result)
 
 
 #: Integer bits of the distances of SOFTMAX, and those of the sums of its exponentials.
@@ -104,10 +104,10 @@ SUM_BITS: Final = 12
 @cache
 def exponentials(scale: float) -> npt.NDArray[np.int32]:
     """Return exp(scale * d) of 31 bits, for d from -255 to 0; 0 where it is too small."""
-    real = min(scale * (1 << (31 - _DISTANCE_BITS)), (1 << 31) - 1.0)
-    multiplier, left = fixed_point(real)
-    if left < 0:
+    real = scale * (1 << (31 - _DISTANCE_BITS))
+    if real <= 1:
         raise ValueError("a scale that is too small")
+    multiplier, left = fixed_point(real)
     least = -math.floor(((1 << _DISTANCE_BITS) - 1) * (1 << (31 - _DISTANCE_BITS)) / (1 << left))
     distance = np.arange(-255, 1, dtype=np.int64)
     inside = np.maximum(distance, least)

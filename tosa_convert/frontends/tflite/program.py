@@ -11,7 +11,6 @@ import numpy as np
 
 from tosa_convert.builder import Builder
 from tosa_convert.builder.values import Value as ProgramValue
-from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.lowering.cut import Cutter
 from tosa_convert.frontends.lowering.open_sizes import (
     differs,
@@ -150,8 +149,6 @@ def _lower(
             values.append(_returned(scope, a, tensor))
         except NotLowered as problem:
             problems.append(_left("a result", tensor.name, problem))
-        except TosaConvertError as error:
-            problems.append(_left("a result", tensor.name, NotLowered(error.findings[0].message)))
     if problems:
         return Lowered(None, problems)
     if cutter is not None:

@@ -18,6 +18,8 @@ Integers = npt.NDArray[np.int64]
 ONE: Final[Scale] = (1 << 30, 30)
 #: Up to this shift RESCALE rounds once in either way.
 _MOST_ONCE: Final = 31
+#: As far to the left RESCALE does not shift numbers of 16 bits.
+_MOST_LEFT: Final = 15
 #: As many operands as `shifted` and its callers try to find out whether fewer operators do.
 _BYTES: Final = 256
 
@@ -86,21 +88,14 @@ def shifted(s: Scope, x: Array, zero: int, left: int, scale: float, is_near: boo
     is_near: what is rounded once will do.
     """
     multiplier, shift = rescale_of(scale)
-    is_together = _fits(x.dtype, zero, shift - left)
-    if is_together and (is_near or _is_same(x.dtype, zero, left, (multiplier, shift))):
+    if is_near or _is_same(x.dtype, zero, left, (multiplier, shift)):
         return rescaled(s, x, (multiplier, shift - left), INT32, given=zero)
-    if _fits(x.dtype, zero, 30 - left):
+    if x.dtype == np.int8 or left < _MOST_LEFT:
         wide = rescaled(s, x, (1 << 30, 30 - left), INT32, given=zero)
     else:
         wide = rescaled(s, x, ONE, INT32, given=zero)
         wide = s.elementwise("logical_left_shift", wide, left)
     return rescaled(s, wide, (multiplier, shift), INT32)
-
-
-def _fits(dtype: Any, zero: int, shift: int) -> bool:
-    """Return whether RESCALE with a shift takes all integers of a type less their zero point."""
-    limits = np.iinfo(dtype)
-    return 2 * max(limits.max - zero, zero - limits.min) < 1 << max(shift, 0)
 
 
 def every(dtype: Any, zero: int = 0) -> Integers:

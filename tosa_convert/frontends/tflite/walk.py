@@ -304,7 +304,7 @@ def unpacked(pairs: Data) -> Data:
         >>> unpacked(np.array([0xF1], np.uint8))
         array([ 1, -1], dtype=int8)
     """
-    both = np.stack([pairs << 4, pairs & 0xF0], -1).ravel().view(np.int8)
+    both = np.stack([pairs << 4, pairs & 0xF0], 1).ravel().view(np.int8)
     return np.asarray(both >> 4)
 
 

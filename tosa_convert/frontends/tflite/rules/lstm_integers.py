@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.tflite.node import Node
 from tosa_convert.frontends.tflite.read import Tensor
+from tosa_convert.frontends.tflite.rules.quantized import power_of_two
 from tosa_convert.frontends.tflite.rules.sequences import OTHER
 from tosa_convert.frontends.tflite.scales import RANGES, Scale, rescale_of, single
 
@@ -17,8 +17,6 @@ from tosa_convert.frontends.tflite.scales import RANGES, Scale, rescale_of, sing
 _GATE_SCALE: Final = 2.0**-12
 #: The states' places among the operands, and the intermediate tensor of the output before projection.
 _OUTPUT, _CELL, _HIDDEN = 18, 19, 4
-#: How close the logarithm of a scale is to an integer that is a power of 2.
-_POWER_OF_TWO: Final = 1e-3
 _FRACTION: Final = 15
 #: What a weight is -> its type.
 _TYPES: Final = {
@@ -92,11 +90,10 @@ def _checked(n: Node, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Te
     inner = [n.part.tensors[one] for one in n.operator.intermediates]
     if not is_known or (output.dtype, cell.dtype) != ("int8", "int16") or len(inner) <= _HIDDEN:
         raise NotLowered(OTHER)
-    exact = math.log2(cell.scale) if cell.scale else math.inf
-    bits = round(exact) + _FRACTION if cell.scale else -1
-    if not 0 <= bits <= 6 or abs(exact - (bits - _FRACTION)) > _POWER_OF_TWO:
+    power = power_of_two(cell.scale) if cell.scale else None
+    if power is None or not -_FRACTION <= power <= 6 - _FRACTION:
         raise NotLowered(OTHER)
-    return output, cell, inner[_HIDDEN], bits
+    return output, cell, inner[_HIDDEN], power + _FRACTION
 
 
 def _limit(clip: float, scale: float, dtype: str) -> int:

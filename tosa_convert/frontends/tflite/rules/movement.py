@@ -254,13 +254,13 @@ def _slice(n: Node) -> Array:
     s, a, sizes = n.scope, n.array(0), n.ints(2)
     begin = n.array(1)
     if begin.data is None:
-        if min(sizes) < 0:
+        if -1 in sizes:
             raise NotLowered("it begins at a computed position and ends at the end")
         starts = [layout.part(s, begin, 0, axis, axis + 1) for axis in range(a.rank)]
         return dynamic_slice(s, a, [layout.reshape(s, one, ()) for one in starts], sizes)
     first = n.ints(1)
     stops = [
-        whole if size < 0 else start + size
+        whole if size == -1 else start + size
         for whole, start, size in zip(a.shape, first, sizes, strict=True)
     ]
     if min(first) < 0 or any(stop > whole for stop, whole in zip(stops, a.shape, strict=True)):
@@ -307,8 +307,7 @@ def _taken(n: Node, a: Array, axes: Sequence[tuple[int, int, int]]) -> Array:
     """Return so many elements from a start on, by a step, along each axis."""
     s = n.scope
     backwards = [axis for axis, (_, _, step) in enumerate(axes) if step < 0]
-    if backwards:
-        a = layout.reverse(s, a, backwards)
+    a = layout.reverse(s, a, backwards)
     starts, stops, steps = list(a.shape), list(a.shape), list(a.shape)
     for axis, size in enumerate(a.shape):
         start, count, step = axes[axis] if axis < len(axes) else (0, size, 1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.conversion import converted
-from tosa_convert.frontends.lowering.products import Window, conv_general_dilated
+from tosa_convert.frontends.lowering.products import Window, conv_general_dilated, product
 from tosa_convert.frontends.lowering.scope import (
     FLOAT32,
     INT32,
@@ -20,7 +20,7 @@ from tosa_convert.frontends.lowering.scope import (
     constant,
     is_float,
 )
-from tosa_convert.frontends.tflite.node import Node, Rule, scale_of, zero_of
+from tosa_convert.frontends.tflite.node import Node, Rule, scale_of
 from tosa_convert.frontends.tflite.read import Tensor
 from tosa_convert.frontends.tflite.rescale import rescaled
 from tosa_convert.frontends.tflite.scales import (
@@ -123,8 +123,7 @@ def dequantised(n: Node, index: int) -> Array:
 def _zeros(n: Node, x: int, weights: int) -> tuple[int, int]:
     if is_float(n.array(x).dtype):
         return 0, 0
-    tensor = n.tensor(weights)
-    return n.zero(x), 0 if is_per_channel(tensor) else zero_of(tensor)
+    return n.zero(x), n.zero(weights)
 
 
 def _finished(n: Node, sums: Array, x: int, weights: int, bias: int, activation: int) -> Array:
@@ -323,21 +322,20 @@ def _batch_matmul(n: Node) -> Array:
     matrices = []
     for value, is_adjoint in ((x, n.flag(0)), (y, n.flag(1))):
         sizes = value.shape[-2:]
-        whole = (
-            layout.broadcast_to(s, value, (*batch, *sizes)) if value.shape[:-2] != batch else value
-        )
+        whole = layout.broadcast_to(s, value, (*batch, *sizes))
         matrix = layout.reshape(s, whole, (count, *sizes))
         matrices.append(layout.transpose(s, matrix, (0, 2, 1)) if is_adjoint else matrix)
     rows, columns = matrices[0].shape[1], matrices[1].shape[2]
     shape = (*batch, rows, columns)
-    left, right = (s.whole(one) for one in matrices)
-    if is_float(x.dtype):
-        made = s.array(s.builder.matmul(left, right), x.dtype if x.dtype != np.float16 else FLOAT32)
-        return layout.reshape(s, converted(s, made, x.dtype), shape)
-    if n.result.dtype == "int32":  # Whose kernel leaves zero points out.
-        return layout.reshape(s, s.array(s.builder.matmul(left, right), INT32), shape)
-    zeros = (np.array([n.zero(index)], x.dtype) for index in (0, 1))
-    sums = s.array(s.builder.matmul(left, right, *zeros), _INT48 if x.dtype == _INT16 else INT32)
+    if x.dtype == _INT16:
+        sums = s.apply("matmul", matrices, _INT48)
+    else:
+        # The kernel whose result has 32 bits leaves zero points out.
+        is_whole = is_float(x.dtype) or n.result.dtype == "int32"
+        zeros = (0, 0) if is_whole else (n.zero(0), n.zero(1))
+        sums = product(s, *matrices, x.dtype if is_float(x.dtype) else INT32, zeros)
+        if is_whole:
+            return layout.reshape(s, sums, shape)
     scale = single(n.scale(0) * n.scale(1)) / n.result_scale
     return layout.reshape(s, at_result(n, sums, [scale]), shape)
 

@@ -26,7 +26,7 @@ from tosa_convert.frontends.tflite.rescale import (
     rescaled,
 )
 from tosa_convert.frontends.tflite.rules import elementwise
-from tosa_convert.frontends.tflite.rules.quantized import either, slopes_of
+from tosa_convert.frontends.tflite.rules.quantized import either, power_of_two, slopes_of
 from tosa_convert.frontends.tflite.scales import fixed_point, narrowed, rescale_of, single
 
 Floats = npt.NDArray[np.float64]
@@ -136,8 +136,7 @@ def real_table(n: Node, function: Callable[[Floats], Floats], index: int = 0) ->
     with np.errstate(all="ignore"):
         found = function(numbers.astype(np.float64)).astype(np.float32)
         steps = (found * np.float32(1 / np.float32(n.result_scale))).astype(np.float64)
-    whole = rounded_away(np.nan_to_num(np.clip(steps, -(2.0**30), 2.0**30)))
-    return within(x.dtype, whole.astype(np.int64) + n.result_zero)
+    return within(x.dtype, rounded_away(np.nan_to_num(steps)) + n.result_zero)
 
 
 def _real(function: Callable[[Floats], Floats], wide: Rule | None = None) -> Rule:
@@ -180,12 +179,10 @@ def _range_of(scale: float) -> tuple[float, float]:
 
 # -- LOGISTIC and TANH of 16 bits ------------------------------------------------------------------
 
-#: Of TFLite's kernels: the bits of fractions of their inputs, the largest multiplier and shift, and how
-#: close the logarithm of a scale is to an integer that is a power of 2.
+#: Of TFLite's kernels: the bits of fractions of their inputs, and the largest multiplier and shift.
 _INPUT_BITS: Final = 12
 _LARGEST_MULTIPLIER: Final = 32767
 _LARGEST_SHIFT: Final = 30
-_POWER_OF_TWO: Final = 1e-3
 _SATURATED: Final = 255
 #: The logistic function in TFLite's kernels: 65,536 / (1 + exp(-i / 24)) for i from 0 to 255, rounded,
 #: and one more at these places. By experiment, with TANH of LiteRT 2.3.0 at numbers that need no
@@ -199,10 +196,9 @@ _ABOVE: Final = """
 def _sigmoid(is_tanh: bool) -> Rule:
     def rule(n: Node) -> Array:
         scale = n.scale(0)
-        exact = math.log2(scale)
-        left = round(exact) + _INPUT_BITS
-        if abs(exact - round(exact)) < _POWER_OF_TWO and left in (0, int(is_tanh)):
-            multiplier, shift = 3 << left, 0
+        power = power_of_two(scale)
+        if power is not None and power + _INPUT_BITS in (0, int(is_tanh)):
+            multiplier, shift = 3 << power + _INPUT_BITS, 0
         else:
             scaled, shift = scale * 3 * (1 << _INPUT_BITS), 0
             while scaled <= _LARGEST_MULTIPLIER / 2 and shift <= _LARGEST_SHIFT:

@@ -58,8 +58,7 @@ def _pool(n: Node, x: Array, word: str) -> Array:
         min(size, (size + sum(pair) - own) // stride * stride + own)
         for size, pair, own, stride in zip(x.shape[1:3], pads, kernel, strides, strict=True)
     ]
-    if tuple(kept) != x.shape[1:3]:
-        x = layout.cut(s, x, (0,) * 4, (x.shape[0], *kept, x.shape[3]))
+    x = layout.cut(s, x, (0,) * 4, (x.shape[0], *kept, x.shape[3]))
     options: dict[str, Any] = {
         "kernel": kernel,
         "stride": strides,
