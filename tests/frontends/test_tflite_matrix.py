@@ -421,6 +421,7 @@ _WINDOW: Final[dict[str, Any]] = {
     "stride_h": 1,
     "stride_w": 1,
 }
+_TENTH: Final = Quantized((0.1,))
 _STRIDES: Final[dict[str, Any]] = {"stride_h": 1, "stride_w": 1}
 #: An operator; the type, the shape and the scale of each operand that is computed, and the constants
 #: among them; its options, and the type, the shape and the quantisation of its result if they are not
@@ -479,6 +480,7 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ("RESIZE_BILINEAR", (("uint8", (1, 64, 4, 1)), [2, 4]), {}, "by this factor"),
     ("DIV", ((_S, (3,)), (_S, (3,))), {}, "no kernel of quantised int16"),
     ("DIV", (("uint32", (3,)), ("uint32", (3,))), {}, "TOSA does not divide uint32"),
+    ("DIV", ((_S, (3,), 0), (_S, (3,), 0)), {}, "TOSA does not divide int16"),
     ("FLOOR_DIV", (("uint32", (3,)), ("uint32", (3,))), {}, "TOSA does not divide uint32"),
     ("POW", ((_S, (3,), 0), (_S, (3,), 0)), {}, "TOSA does not have powers of int16"),
     ("FAKE_QUANT", ((_F, (3,)),), {"min": -1.0, "max": 1.0, "num_bits": 17}, _OTHER),
@@ -496,6 +498,7 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ("PRELU", ((_S, (3,)), (_S, (3,))), {}, "no kernel of quantised int16"),
     ("SQRT", ((_S, (3,)),), {}, "no kernel of quantised int16"),
     ("QUANTIZE", ((_F, (3,)),), {"result": (_B, (3,), PLAIN)}, "TFLite quantises to one scale"),
+    ("QUANTIZE", (("uint16", (3,)),), {"result": (_B, (3,), _TENTH)}, "quantises to one scale"),
     ("QUANTIZE", ((_F, (3,)),), {"result": (_I, (3,), Quantized((0.1,)))}, "not quantise to int32"),
     ("SELECT", ((_F, (3,)), (_F, (3,)), (_F, (3,))), {}, _OTHER),
     ("REDUCE_PROD", ((_B, (3,)), [0]), {}, "does not multiply quantised elements"),

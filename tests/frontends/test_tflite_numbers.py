@@ -110,7 +110,8 @@ def test_integers_are_rounded_twice_only_where_it_differs(scale: float, mode: st
 _F, _B, _S = "float32", "int8", "int16"
 _FIRST, _SECOND = (_B, (3, 4), 0.03, 3), (_B, (3, 4), 0.05, -4)
 _SHORT, _OTHER = (_S, (3, 4), 0.03), (_S, (3, 4), 0.05)
-_KNOWN = np.arange(1, 9, dtype=np.int8)
+_ROUNDED = "ADD CAST CEIL CLAMP FLOOR GREATER MUL SELECT SUB"
+_MOVED = "ADD CAST CEIL CLAMP FLOOR GREATER MUL RESCALE SELECT SUB"
 
 
 @pytest.mark.parametrize(
@@ -128,6 +129,15 @@ _KNOWN = np.arange(1, 9, dtype=np.int8)
         ("STRIDED_SLICE", ((_F, (5,)), [3], [2], [-1]), {}, "SLICE"),
         ("STRIDED_SLICE", ((_F, (5,)), [3], [1], [-1]), {}, "REVERSE SLICE"),
         ("TILE", ((_F, (2, 5)), [1, 1]), {}, "IDENTITY"),
+        ("QUANTIZE", ((_F, (5,)),), {"result": (_B, (5,), Quantized((0.1,)))}, _ROUNDED),
+        ("QUANTIZE", ((_F, (5,)),), {"result": (_B, (5,), Quantized((0.1,), 3))}, _MOVED),
+        ("CONCATENATION", (("uint8", (2,), 0.1, 128),) * 2, {}, "CONCAT" + " RESCALE" * 3),
+        (
+            "CONCATENATION",
+            (("uint8", (2,), 0.1, 128), ("uint8", (2,), 0.2, 128)),
+            {},
+            "CONCAT" + " RESCALE" * 3 + " TABLE",
+        ),
         ("RELU6", ((_B, (5,), 0.01),), {}, "CLAMP"),
         ("RELU6", ((_B, (5,), 0.1, -128),), {}, "CLAMP"),
         ("RELU", ((_B, (5,), 0.1, -128),), {}, "IDENTITY"),
@@ -148,7 +158,10 @@ def test_operators_become_few_others(
     assert " ".join(found) == expected
 
 
-_OF_CONSTANTS = ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE", "MAXIMUM", "EQUAL", "TANH", "PRELU")
+_OF_CONSTANTS = (
+    *("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE", "MAXIMUM", "EQUAL", "TANH", "PRELU"),
+    "BITWISE_XOR",
+)
 
 
 @pytest.mark.parametrize("operator", _OF_CONSTANTS)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE
 from frontends.recorded_tflite import expected, merged
-from frontends.tflite_operators.cells import cells, lstm, rnn, svdf
+from frontends.tflite_operators.cells import both_lstms, cells, lstm, rnn, svdf
 from frontends.tflite_operators.programs import Program, Value
 from frontends.tflite_operators.values import Quantized
 from frontends.tflite_operators.write import write
@@ -154,8 +154,11 @@ def test_weights_are_in_the_program_once(tmp_path: Path) -> None:
         (svdf("float32"), "TFLite quantises the inputs in each call"),
         (rnn("RNN"), "TFLite quantises the inputs in each call"),
         (lstm("LSTM", "float32"), "TFLite quantises the inputs in each call"),
+        (svdf("int8"), "TFLite has no kernel with its types"),
+        (rnn("RNN"), "TFLite has no kernel with its types"),
+        (both_lstms(), "TFLite has no kernel with its types"),
     ],
-    ids=["activation", "SVDF", "RNN", "LSTM"],
+    ids=["activation", "SVDF", "RNN", "LSTM", "short SVDF", "short RNN", "short both"],
 )
 def test_what_is_not_lowered_is_named_with_the_reason(
     tmp_path: Path, program: Program, reason: str
@@ -167,6 +170,8 @@ def test_what_is_not_lowered_is_named_with_the_reason(
         program.tensors[place] = type(row)(
             row.name, "int8", row.shape, row.data.astype(np.int8), (0.01,), (0,)
         )
+    if "types" in reason:
+        program.tensors[0] = replace(program.tensors[0], dtype="int16", scales=(0.1,))
     with pytest.raises(tc.TosaConvertError, match=reason) as caught:
         tc.frontends.from_tflite(write(program, tmp_path))
     assert caught.value.code == "not-lowered"

@@ -38,7 +38,7 @@ SAME, VALID = 0, 1
 #: fields of these: name, position, and type (b, i, I, f and ? as in `struct`; * is a list of integers, F
 #: one of floats, s a text).
 _TABLE: Final = """
-ADD 0 11 activation:0b
+ADD 0 11 activation:0b pot_scale_int16:1?
 AVERAGE_POOL_2D 1 5 padding:0b stride_w:1i stride_h:2i filter_width:3i filter_height:4i activation:5b
 CONCATENATION 2 10 axis:0i activation:1b
 CONV_2D 3 1 padding:0b stride_w:1i stride_h:2i activation:3b dilation_w:4i dilation_h:5i \
@@ -76,7 +76,7 @@ BATCH_TO_SPACE_ND 37 24
 SPACE_TO_BATCH_ND 38 25
 TRANSPOSE 39 26
 MEAN 40 27 keep_dims:0?
-SUB 41 28 activation:0b
+SUB 41 28 activation:0b pot_scale_int16:1?
 DIV 42 29 activation:0b
 SQUEEZE 43 30 squeeze_dims:0*
 UNIDIRECTIONAL_SEQUENCE_LSTM 44 71 activation:0b cell_clip:1f proj_clip:2f time_major:3?

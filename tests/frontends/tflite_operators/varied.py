@@ -197,7 +197,8 @@ def sums_of_powers(d: Draw) -> None:
     down = d.pick(0, 1, 2, 9)
     powers = [power, power - down][:: d.pick(1, -1)]
     values = [d.given("int16", (30,), quantized=Quantized((2.0**one,))) for one in powers]
-    d.apply(values, ("int16", (1,), Quantized((2.0**power,))), activation=d.pick(0, 1, 3))
+    row = "int16", (1,), Quantized((2.0**power,))
+    d.apply(values, row, activation=d.pick(0, 1, 3), pot_scale_int16=d.chance(0.8))
 
 
 def add_n(d: Draw) -> None:
@@ -465,7 +466,8 @@ def pool(d: Draw) -> None:
 def resize(d: Draw) -> None:
     is_nearest = d.operator == "RESIZE_NEAREST_NEIGHBOR"
     types = ("float32", "int8", "uint8", "int16", *(("int32",) if is_nearest else ()))
-    x = d.given(d.turn(*types), (d.pick(1, 2), d.between(1, 6), d.between(1, 6), d.between(1, 3)))
+    sizes = d.pick(1, 2), d.between(1, 6), d.between(1, 6), d.pick(1, 2, 40)
+    x = d.given(d.turn(*types), sizes)
     wanted = [d.pick(1, 2, size, 2 * size, 3 * size - 2, d.between(1, 9)) for size in x.shape[1:3]]
     options = d.pick({}, {"align_corners": True}, {"half_pixel_centers": True})
     d.apply([x, d.ints(wanted)], x, **options)

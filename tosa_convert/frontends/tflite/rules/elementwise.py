@@ -59,7 +59,7 @@ def _divided(n: Node) -> Array:
     s, (x, y) = n.scope, n.pair()
     if is_float(x.dtype):
         return n.activated(divided(s, x, y), 0)
-    if n.is_quantised or is_small(x.dtype) or is_unsigned(x.dtype):
+    if is_small(x.dtype) or is_unsigned(x.dtype):
         raise NotLowered(f"TOSA does not divide {n.tensor(0).dtype}", "dequantise the operands")
     return n.activated(s.elementwise("intdiv", x, y), 0)
 
@@ -122,16 +122,18 @@ def _power(n: Node) -> Array:
     # Of 0, 1 and -1 a large exponent is as good as a small one that is even or odd.
     small = s.elementwise("bitwise_or", s.elementwise("bitwise_and", y, 1), 2)
     left = s.select(s.greater(y, _FAR), small, y)
-    result, square = None, x
-    for bit in range(_EXPONENT_BITS):
-        factor = s.select(s.equal(s.elementwise("bitwise_and", left, 1), 1), square, 1)
-        result = factor if result is None else s.mul(result, factor)
+    square, result = x, _if_odd(s, left, x)
+    for _ in range(1, _EXPONENT_BITS):
         left = s.elementwise("arithmetic_right_shift", left, 1, round=False)
-        if bit < _EXPONENT_BITS - 1:
-            square = s.select(s.greater(left, 0), square, 1)
-            square = s.mul(square, square)
-    assert result is not None
+        square = s.select(s.greater(left, 0), square, 1)
+        square = s.mul(square, square)
+        result = s.mul(result, _if_odd(s, left, square))
     return result
+
+
+def _if_odd(s: Scope, number: Array, factor: Array) -> Array:
+    """Return a factor where a number is odd, else 1."""
+    return s.select(s.equal(s.elementwise("bitwise_and", number, 1), 1), factor, 1)
 
 
 def _sum_of_many(n: Node) -> Array:

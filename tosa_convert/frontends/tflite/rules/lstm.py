@@ -68,8 +68,6 @@ def _both(n: Node) -> Sequence[Array]:
             places |= {f"aux_{gate}": aux + at for at, gate in enumerate("ifco")}
         elif n.has(_AUX) and number:
             inputs = [_AUX]
-        if n.tensor(0).dtype == "int8":
-            raise NotLowered(OTHER)
         made.append(_directed(n, places, inputs, states, n.flag(4, True), bool(number)))
     return joined(n, made, n.flag(3))
 

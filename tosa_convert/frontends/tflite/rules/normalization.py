@@ -116,10 +116,10 @@ def _of_8_bits(n: Node, x: Array) -> Array:
 
 
 def _exponentials(s: Scope, distance: Array, table: Any) -> Array:
-    """Look up 31 bits for each number from -255 to 0, in tables of int16 that have 10 or 11 of them."""
+    """Look up 31 bits for each number from -255 to 0, in tables of int16 that have 15 of them."""
     index = rescaled(s, distance, (1 << 30, 30 - FRACTION), np.int16)
     total: Array | None = None
-    for place in (20, 10, 0):
+    for place in (30, 15, 0):
         part, table = np.divmod(table, 1 << place)
         entries = np.pad(part, (1, INTERVALS // 2), "edge").astype(np.int16)
         found = Array(INT32, distance.shape, None, s.builder.table(s.value(index), entries))

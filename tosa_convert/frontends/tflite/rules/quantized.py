@@ -65,9 +65,10 @@ def _sum(sign: int) -> Rule:
         s, (x, y) = n.scope, n.pair()
         scales = n.scale(0), n.scale(1)
         if n.tensor(0).dtype == "int16" and n.flag(1, True):
-            powers = [power_of_two(one) for one in (*scales, n.result_scale)]
-            if None not in powers:
-                return n.activated(_sum_of_powers(n, name, [one or 0 for one in powers]), 0)
+            found = (power_of_two(one) for one in (*scales, n.result_scale))
+            powers = [power for power in found if power is not None]
+            if len(powers) == 3:
+                return n.activated(_sum_of_powers(n, name, powers), 0)
         left = _LEFT_OF_SUM[n.tensor(0).dtype]
         twice = 2 * max(scales)
         shares = scales[0] / twice, scales[1] / twice

@@ -21,13 +21,13 @@ from tosa_convert.frontends.lowering.scope import (
     Data,
     NotLowered,
     Scope,
+    carrier,
     constant,
     is_float,
     whole_data,
 )
 from tosa_convert.frontends.tflite.node import Node
 from tosa_convert.frontends.tflite.scales import ACTIVATIONS
-from tosa_convert.graph.dtypes import dtype
 
 _TANH: Final = 4
 _INT16: Final = np.dtype(np.int16)
@@ -65,15 +65,14 @@ class State:
         self.scope, self.tensor = n.scope, tensors[number]
         if number < 0 or not self.tensor.is_variable:
             raise ValueError(f"operand {place} is not a variable")
-        name, kind = self.tensor.name, self.tensor.dtype
+        name = self.tensor.name
         others = [one.name for one in tensors if one.is_variable]
         if not name or name.startswith(_OF_CONVERTER) or others.count(name) > 1:
             # `worker.py` finds the state by this name, too.
             name = f"{n.kind.lower()}_{n.operator.index}_state_{place}"
-        # TFLite fills states of int8 with their zero point, and others with 0.
-        zero = self.tensor.zero_point if kind == "int8" else 0
-        row = dtype("FP32" if kind == "float32" else kind.upper())
-        self.variable = n.scope.builder.variable(name, row, self.tensor.shape, zero)
+        # TFLite fills states with their zero point.
+        zero, shape = self.tensor.zero_point, self.tensor.shape
+        self.variable = n.scope.builder.variable(name, carrier(self.tensor.dtype), shape, zero)
 
     def read(self, shape: Sequence[int]) -> Array:
         b = self.scope.builder

@@ -89,10 +89,8 @@ def _root_of_mean_square(n: Node) -> Array:
 
 def _sizes(n: Node, x: Array) -> list[tuple[int, int]]:
     """Return the sizes of height and width before and after."""
-    if x.rank != 4:
-        raise ValueError("rank")
     wanted = n.ints(1)
-    if len(wanted) != 2 or min(wanted) < 1:
+    if x.rank != 4 or min(wanted) < 1:
         raise ValueError("sizes")
     return list(zip(x.shape[1:3], wanted, strict=True))
 
