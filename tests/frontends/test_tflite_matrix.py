@@ -562,6 +562,10 @@ _REFUSED: Final[tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...]] = 
     ),
     ("UNSORTED_SEGMENT_SUM", ((_F, (2048,)), (_I, (2048,)), [2049]), {}, "too many to compare"),
     ("ABS", (("uint8", (3,)),), {}, "no kernel of quantised uint8"),
+    ("ABS", (None,), {"result": (_F, (3,))}, _OTHER),
+    ("ATAN2", ((_F, (3,)), None), {}, _OTHER),
+    ("SIN", ((_F, (3,)),), {"result": (_I, (3,))}, _OTHER),
+    ("REAL", (np.ones(3, np.complex64),), {"result": (_F, (3,))}, "does not come from RFFT2D"),
     ("SOFTMAX", ((_B, (3,), 1e-12),), {"beta": 1.0}, _OTHER),
     ("SOFTMAX", ((_B, (3,), 2.0**-26),), {"beta": 1.0}, _OTHER),
     ("FULLY_CONNECTED", ((_F, (3, 4)), (_F, (2, 5))), {}, _OTHER),
@@ -674,6 +678,9 @@ def refusal(program: Program, folder: Path) -> str:
 
 _X: Final = [TensorRow("a", _F, (2, 3)), TensorRow("b", _F, (2, 3)), TensorRow("f", "bool", ())]
 _KNOWN: Final = [*_X[:2], TensorRow("f", "bool", (), np.array(True))]
+_FOLLOWED: Final = [
+    OperatorRow(name, (at,), (1 + (at > 0),)) for at, name in enumerate(("WHERE", "UNIQUE"))
+]
 _AGAIN: Final = {"then_subgraph_index": 1, "else_subgraph_index": 2}
 #: A branch of IF, and what is said of it.
 _BRANCHES: Final[tuple[tuple[Subgraph, str], ...]] = (
@@ -681,6 +688,7 @@ _BRANCHES: Final[tuple[tuple[Subgraph, str], ...]] = (
     (Subgraph(_X, [OperatorRow("ABS", (0,), (1,))], [0], [1, 1]), "IF of bool, float32 " + _OTHER),
     (Subgraph(_X, [OperatorRow("EQUAL", (0, 0), (2,))], [0], [2]), "IF of bool, float32 " + _OTHER),
     (Subgraph(_X, [OperatorRow("WHERE", (0,), (1,))], [0], [1]), "WHERE: "),
+    (Subgraph(_X, _FOLLOWED, [0], [2]), "WHERE: ; UNIQUE: "),
     (Subgraph(_KNOWN, [OperatorRow("IF", (2, 0), (1,), _AGAIN)], [0], [1]), "call one another"),
 )
 

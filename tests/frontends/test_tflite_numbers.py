@@ -11,7 +11,7 @@ import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE, run_program
 from frontends.recorded_tflite import in_process
 from frontends.tflite_operators.programs import Program, built
-from frontends.tflite_operators.values import Quantized
+from frontends.tflite_operators.values import PLAIN, Quantized
 from frontends.tflite_operators.write import write
 from frontends.tflite_schema import ELEMENT_TYPES
 
@@ -228,3 +228,27 @@ def test_elements_of_bfloat16_are_moved(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(ELEMENT_TYPES, "bfloat16", 18)
     program = built("RESHAPE", (("bfloat16", (2, 3)), [3, 2]))
     assert computed(program).tolist() == program.arrays["x0"].reshape(3, 2).tolist()
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_bytes_with_a_scale_and_without_are_chosen_from(is_constant: bool) -> None:
+    program = Program("SELECT_V2", "bytes")
+    condition = program.input("bool", (9,))
+    plain = program.input("uint8", (9,), quantized=PLAIN)
+    held, numbers = Quantized((0.1,), 9), np.arange(120, 138, 2)
+    if is_constant:
+        scaled = program.constant(numbers, "uint8", quantized=held)
+    else:
+        scaled = program.input("uint8", (9,), quantized=held)
+        program.arrays["x2"][:] = numbers
+    for pair, quantized in (((plain, scaled), PLAIN), ((scaled, plain), held)):
+        row = "uint8", (9,), quantized
+        program.returns(program.apply("SELECT_V2", [condition, *pair], row))
+    graph = in_process(program.data())
+    x, y = program.arrays["x0"], program.arrays["x1"]
+    arrays = [x, y.view("int8"), numbers.astype("uint8").view("int8")]
+    given = dict(zip(graph.main.inputs, arrays, strict=False))
+    found = tc.run(graph, given, engine="numpy").outputs.values()
+    expected = [np.where(x, *pair) for pair in ((y, numbers), (numbers, y))]
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours.view("uint8"), theirs)

@@ -62,6 +62,20 @@ def test_only_constants_are_initial_values(
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        (initial(floats(5, 7), [OperatorRow("ABS", (1,), (2,))]), "that it calls has ABS"),
+        (initial(floats(5, 7, 9)), r"its variable holds float32 \[2\], and at first others"),
+        (initial(np.ones(2, np.int32)), r"its variable holds float32 \[2\], and at first others"),
+    ],
+)
+def test_other_first_values_are_refused(first: Subgraph, message: str, tmp_path: Path) -> None:
+    operators = [CALL, handle(0, "total"), OperatorRow("READ_VARIABLE", (0,), (2,))]
+    with pytest.raises(tc.TosaConvertError, match=message):
+        lowered(tmp_path, rows_of("x", "y"), operators, [1], [2], others=[first])
+
+
 def test_each_variable_has_its_own_first_value(tmp_path: Path) -> None:
     rows = [*rows_of("x", "a", "b", "y"), TensorRow("other", "resource", ())]
     first = initial(floats(5, 7))

@@ -164,14 +164,17 @@ Programs = Iterator[Program]
 def built(operator: str, operands: Sequence[Any], name: str = "", **options: Any) -> Program:
     """Return a program of one operator.
 
-    operands: numbers of INT32, an array, or the type and the shape of an input, its scale and its zero
-        point; a scale of 0 is none, and one that is left out is the usual one.
+    operands: None, numbers of INT32, an array, or the type and the shape of an input, its scale and its
+        zero point; a scale of 0 is none, and one that is left out is the usual one.
     options: those of the operator; count: of its results; result: their type, shape and quantisation, if
         they are not those of the first operand.
     """
     program = Program(operator, name)
-    values = []
+    values: list[Value | None] = []
     for one in operands:
+        if one is None:
+            values.append(None)
+            continue
         if not isinstance(one, tuple):
             dtype = str(one.dtype) if isinstance(one, np.ndarray) else "int32"
             values.append(program.constant(one, dtype))
@@ -180,5 +183,6 @@ def built(operator: str, operands: Sequence[Any], name: str = "", **options: Any
         quantized = Quantized((scale[0],), *scale[1:]) if scale and scale[0] else None
         plain = PLAIN if scale == [0] else quantized
         values.append(program.input(dtype, shape, quantized=plain))
-    count, result = options.pop("count", 1), options.pop("result", values[0][1:])
+    usual = None if values[0] is None else values[0][1:]
+    count, result = options.pop("count", 1), options.pop("result", usual)
     return program.returns(program.apply(operator, values, *[result] * count, **options))

@@ -82,7 +82,9 @@ def unary(d: Draw) -> None:
     held = d.quantized(dtype)
     assert held is not None
     if d.operator in ("LOGISTIC", "TANH") and dtype == "int16":
-        held = Quantized((d.pick(*_INTERPOLATED, *(10 ** d.random.uniform(-5, -3) for _ in "four")),))
+        held = Quantized(
+            (d.pick(*_INTERPOLATED, *(10 ** d.random.uniform(-5, -3) for _ in "four")),)
+        )
     # TFLite refuses negative numbers of these when it runs.
     is_positive = d.operator in ("LOG", "RSQRT", "SQRT") and dtype == "int8"
     x = d.every(dtype, held, held.zero if is_positive else None)
@@ -276,7 +278,7 @@ def fake_quant(d: Draw) -> None:
 
 def bucketize(d: Draw) -> None:
     x = d.given(d.turn("float32", "int32"), d.shape(1, 3), -9, 9)
-    bounds = sorted(d.pick(-5.0, -2.5, 0.0) + step for step in range(d.between(1, 5)))
+    bounds = sorted(d.pick(-5.0, -2.5, 0.0) + step for step in range(d.turn(0, 1, 5, 3)))
     d.apply([x], "int32", boundaries=bounds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
 from frontends.tflite_schema import ELEMENT_TYPES
 
 import tosa_convert as tc
+from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.tflite.convert import lower
 from tosa_convert.frontends.tflite.read import (
@@ -23,6 +25,9 @@ from tosa_convert.frontends.tflite.read import (
     read_tflite,
     with_first_subgraph,
 )
+from tosa_convert.frontends.tflite.table import RULES
+from tosa_convert.frontends.tflite.walk import constant_of
+from tosa_convert.io.flatbuffer_tables import FlatbufferError, root_table
 
 X, Y, Z = (TensorRow(name, "float32", (2, 3)) for name in "xyz")
 BYTES = TensorRow("x", "int8", (2, 3), scales=(0.5,), zero_points=(3,))
@@ -109,6 +114,39 @@ def test_a_constant_that_tosa_does_not_have_is_no_result(
     (problem,) = lower(Request(frontend="tflite", source=str(path)), tmp_path).not_lowered
     assert (problem.operator, problem.where) == ("the model", "")
     assert problem.reason == "TOSA does not have the element type string"
+
+
+@pytest.mark.parametrize(("code", "what"), [(5, "string"), (99, "of its tensor")])
+def test_an_input_of_a_type_that_tosa_does_not_have_is_named(
+    code: int, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ELEMENT_TYPES, "other", code)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model([TensorRow("x", "other", (1,)), Y], [RELU], [0], [1]))
+    (problem,) = lower(Request(frontend="tflite", source=str(path)), tmp_path).not_lowered
+    assert (problem.operator, problem.where) == ("an input", "x")
+    assert problem.reason == f"TOSA does not have the element type {what}"
+
+
+def test_damage_of_options_is_that_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(_: object) -> None:
+        raise FlatbufferError("an offset leads out of it")
+
+    monkeypatch.setitem(RULES, "RELU", damaged)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model([X, Y], [RELU], [0], [1]))
+    with pytest.raises(tc.TosaConvertError, match="file is damaged: an offset leads out of it"):
+        lower(Request(frontend="tflite", source=str(path)), tmp_path)
+
+
+def test_a_sparse_constant_is_refused() -> None:
+    rows = [X, Y, TensorRow("w", "float32", (1,), np.ones(1, np.float32))]
+    tensor = read_tflite(model(rows, [RELU], [0], [1])).tensors[2]
+    assert constant_of(tensor).shape == (1,)
+    with pytest.raises(NotLowered, match='"w" is stored as a sparse one'):
+        constant_of(replace(tensor, is_sparse=True))
 
 
 @pytest.mark.parametrize("row", [((2,), (1,)), ((0,), (2,)), ((-2,), (1,)), ((0,), (-2,))])
@@ -215,3 +253,29 @@ def test_a_subgraph_that_is_called_does_not_change_its_place(number: int, is_cal
     graphs = [first, *map(first.read_subgraph, (1, 2))]
     found = [(one.tensors[1].name, one.name) for one in graphs]
     assert found == [("z", "graph_2"), ("y", "graph_1"), ("y", "main")]
+
+
+def test_subgraphs_inside_of_their_list_do_not_change_places() -> None:
+    data = bytearray(called("CALL_ONCE", 1))
+    start, _ = root_table(data).vector(2)
+    struct.pack_into("<I", data, start, 0)
+    with pytest.raises(DamagedError, match="has its subgraphs inside of their list"):
+        with_first_subgraph(bytes(data), 1)
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_what_cannot_be_cut_out_is_said(is_inside: bool, tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    where = OperatorRow("WHERE", (0,), (1,))
+    if is_inside:
+        call = OperatorRow("CALL", (0,), (1,), {"subgraph": 1})
+        data = model([X, Y], [call], [0], [1], others=[Subgraph([X, Y], [where], [0], [1])])
+    else:
+        state = TensorRow("s", "float32", (2, 3), is_variable=True)
+        data = model([X, Y, state], [replace(where, inputs=(0, 2))], [0], [1])
+    path.write_bytes(data)
+    request = Request(frontend="tflite", source=str(path), partial=True)
+    (problem,) = lower(request, tmp_path).not_lowered
+    why = "it is inside a loop or a branch" if is_inside else "it has a state"
+    assert problem.operator == "WHERE"
+    assert problem.reason.startswith(f"it cannot be cut out: {why}")

@@ -149,8 +149,6 @@ class Walk:
                 given.append(None)
                 continue
             value = self._read(part, number, values)
-            if value is not None and not value.is_lowered:
-                return []
             if value is None:
                 maker = _maker(part, number)
                 if maker is None:
@@ -192,7 +190,7 @@ class Walk:
     def _fitting(self, scope: Scope, made: Array, tensor: Tensor) -> Array:
         """Return a result as its tensor holds it."""
         made = as_held(scope, made, tensor)
-        if made.is_lowered and made.dtype != element_of(tensor):
+        if made.dtype != element_of(tensor):
             raise ValueError(f'it makes {made.dtype}, and "{tensor.name}" is {tensor.dtype}')
         return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final
 
@@ -29,7 +30,7 @@ _MEAN_BITS: Final = 10
 _VARIANCE: Final = 1e-8
 
 
-class LstmCell:
+class LstmCell(ABC):
     """Weights of all gates as one matrix for the input, and one for the output of the step before.
 
     Gates are "i" (input), "f" (forget), "c" (cell) and "o" (output), in TFLite's order; without "i", its
@@ -58,9 +59,9 @@ class LstmCell:
         """Return what the inputs add to the gates, of all steps."""
         return product(s, rows, self.input, self.bias)
 
+    @abstractmethod
     def step(self, s: Scope, x: Array, states: States) -> tuple[Array, States]:
         """Return the output of a step, and the output and the cell after it."""
-        raise NotImplementedError
 
     def parts(self, s: Scope, total: Array) -> dict[str, Array]:
         """Return what belongs to each gate."""

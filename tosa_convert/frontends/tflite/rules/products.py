@@ -333,7 +333,8 @@ def _batch_matmul(n: Node) -> Array:
         # The kernel whose result has 32 bits leaves zero points out.
         is_whole = is_float(x.dtype) or n.result.dtype == "int32"
         zeros = (0, 0) if is_whole else (n.zero(0), n.zero(1))
-        sums = product(s, *matrices, x.dtype if is_float(x.dtype) else INT32, zeros)
+        kind = x.dtype if is_float(x.dtype) else INT32
+        sums = product(s, matrices[0], matrices[1], kind, zeros)
         if is_whole:
             return layout.reshape(s, sums, shape)
     scale = single(n.scale(0) * n.scale(1)) / n.result_scale
