@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from frontends import tflite_models
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
-from frontends.tflite_schema import ELEMENT_TYPES
+from frontends.tflite_schema import ELEMENT_TYPES, OPERATORS
 
 import tosa_convert as tc
 from tosa_convert.frontends.lowering.scope import NotLowered
@@ -98,7 +98,7 @@ def test_facts_of_tensors_and_operators() -> None:
 
 def test_old_files_have_codes_of_one_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     def old(b: Any, operator: str, _: int) -> int:
-        return tflite_models._table(b, 4, {}, {0: ("Int8", tflite_models.OPERATORS[operator][0])})
+        return tflite_models._table(b, 4, {}, {0: ("Int8", OPERATORS[operator][0])})
 
     monkeypatch.setattr(tflite_models, "_code", old)
     data = model([X, Y], [RELU], [0], [1])

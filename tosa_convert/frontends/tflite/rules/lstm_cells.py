@@ -210,7 +210,7 @@ class IntegerCell(LstmCell):
         size = s.elementwise(
             "arithmetic_right_shift", s.elementwise("abs", found), shift, round=True
         )
-        found = s.select(s.greater(0, found), s.sub(0, size), size)
+        found = s.select(s.greater(found, 0), size, s.sub(0, size))
         total = s.add(s.mul(found, self.rows[f"norm_{name}"]), self.rows[f"bias_{name}"])
         return _saturated(s, self._rescaled(s, halved(s, total, _MEAN_BITS), f"norm_{name}"))
 

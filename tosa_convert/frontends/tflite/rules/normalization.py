@@ -208,7 +208,7 @@ def _quantised_normalized(n: Node) -> Array:
     # Halves are rounded away from zero.
     size = s.elementwise("abs", found)
     rounded = s.elementwise("arithmetic_right_shift", size, right, round=True)
-    signed = s.select(s.greater(0, found), s.sub(0, rounded), rounded)
+    signed = s.select(s.greater(found, 0), rounded, s.sub(0, rounded))
     return rescaled(s, signed, ONE, x.dtype)
 
 

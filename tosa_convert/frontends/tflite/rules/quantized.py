@@ -219,7 +219,7 @@ def _prelu(n: Node) -> Array:
             (s.mul(number, wide(n, slope, 1)), below),
         )
     ]
-    return s.select(s.greater_equal(number, 0), *products)
+    return s.select(s.greater(number, 0), *products)
 
 
 # -- conversions -----------------------------------------------------------------------------------
@@ -241,9 +241,8 @@ def _quantized(n: Node) -> Array:
     limits = np.iinfo(dtype)
     steps = s.mul(converted(s, x, FLOAT32), single(1 / n.result_scale))
     steps = arithmetic.clip(s, steps, float(limits.min - zero), float(limits.max - zero))
-    up = s.elementwise("floor", s.add(steps, _BELOW_HALF))
-    down = s.elementwise("ceil", s.sub(steps, _BELOW_HALF))
-    whole = s.select(s.greater(0, steps), down, up)
+    size = s.elementwise("floor", s.add(s.elementwise("abs", steps), _BELOW_HALF))
+    whole = s.select(s.greater(0, steps), s.elementwise("negate", size), size)
     if not zero:
         return s.cast(whole, dtype)
     return rescaled(s, s.cast(whole, INT32), ONE, dtype, zero=zero)

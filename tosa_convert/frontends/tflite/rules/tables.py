@@ -252,9 +252,9 @@ def _leaky_relu(n: Node) -> Array:
         number = rescaled(s, x, ONE, INT32)
         products = [
             rescaled(s, one, rescale_of(abs(slope)), x.dtype)
-            for one, slope in ((s.mul(number, sign) if sign < 0 else x, below), (x, above))
+            for one, slope in ((x, above), (s.mul(number, sign) if sign < 0 else x, below))
         ]
-        return s.select(s.greater(0, number), *products)
+        return s.select(s.greater(number, 0), *products)
 
     def chosen(x: Integers) -> Integers:
         falling = multiplied(sign * np.minimum(x, 0), *rescale_of(abs(below)))
