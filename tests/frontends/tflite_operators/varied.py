@@ -127,6 +127,20 @@ _ACTIVATED: Final = ("ADD", "SUB", "MUL", "DIV")
 _PLAIN_INTEGERS: Final = ("BITWISE_XOR", "RIGHT_SHIFT", "FLOOR_DIV", "FLOOR_MOD")
 
 
+def _operand(
+    d: Draw,
+    dtype: str,
+    shape: Shape,
+    limits: Sequence[float],
+    held: Quantized | None,
+    constant: float,
+) -> Value:
+    """Return an operand: with each byte, if there are as many elements, or seeded numbers."""
+    if 256 in shape and held is not None:
+        return d.every(dtype, held, shape=[-1 if size > 1 else 1 for size in shape])
+    return d.given(dtype, shape, *limits, quantized=held, constant=constant)
+
+
 def binary(d: Draw) -> None:
     """Functions of two elements."""
     dtype = d.turn(*_BINARY[d.operator].split())
@@ -152,10 +166,7 @@ def binary(d: Draw) -> None:
     held = d.quantized(dtype) if is_scaled else PLAIN if dtype in SCALED else None
     if d.operator in _COMPARED and is_scaled and dtype != "int16":
         held = d.quantized(dtype, d.pick(0.002, 0.1))
-    if shapes[0] == (256, 1) and held is not None:
-        x = d.every(dtype, held, shape=(-1, 1))
-    else:
-        x = d.given(dtype, shapes[0], *bases, quantized=held, constant=0.15)
+    x = _operand(d, dtype, shapes[0], bases, held, 0.15)
     near = scale_of(x)
     if d.operator == "DIV" and held is not None and is_scaled:
         # TFLite does not define quotients of small numbers at large quotients of scales.
@@ -169,11 +180,7 @@ def binary(d: Draw) -> None:
         limits = (zero + 4, zero + 60) if zero < 60 else (zero - 60, zero - 4)
     if d.operator in ("MAXIMUM", "MINIMUM") or (d.operator in _COMPARED and dtype == "int16"):
         other = held
-    if shapes[1] == (1, 256) and other is not None:
-        y = d.every(dtype, other, shape=(1, -1))
-    else:
-        share = 0.3 * bool(d.program.inputs)
-        y = d.given(dtype, shapes[1], *limits, quantized=other, constant=share)
+    y = _operand(d, dtype, shapes[1], limits, other, 0.3 * bool(d.program.inputs))
     row: Result = d.like(x)
     if d.operator in _COMPARED:
         row = ("bool", (1,))
