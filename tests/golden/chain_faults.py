@@ -39,7 +39,14 @@ import tosa_convert as tc  # noqa: E402
 from tosa_convert.errors import TosaConvertError  # noqa: E402
 from tosa_convert.golden.arrays.by_name import Array  # noqa: E402
 from tosa_convert.golden.backends import worker  # noqa: E402
-from tosa_convert.golden.backends.sources import Source, recorded, steps_of_model, with_results  # noqa: E402
+from tosa_convert.golden.backends.sources import (  # noqa: E402
+    Source,
+    recorded,
+    same_tensors,
+    steps_of_model,
+    tensors_of,
+    with_results,
+)
 from tosa_convert.golden.running.run import run  # noqa: E402
 from tosa_convert.graph import Block, Graph, Operator, Region  # noqa: E402
 from tosa_convert.graph.constant import constant_of  # noqa: E402
@@ -422,7 +429,11 @@ def near(case: Planted, result: Chain) -> bool:
     first = result.first
     assert first is not None
     if isinstance(case.place, str):
-        return _near_in_torch(case, first.tensor)
+        # The table has the names of the program.
+        made, program = case.sources["fakequant"].tensors, case.sources["tosa"]
+        rows = tensors_of(program, lambda key: np.zeros(program.main.tensors[key].shape))
+        names = {rows[k].name: made[own].name for own, k in same_tensors(made, rows).items()}
+        return _near_in_torch(case, names.get(first.tensor, first.tensor))
     graph = case.graph
     assert graph is not None
     operators = graph.main.operators
