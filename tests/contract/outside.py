@@ -55,22 +55,6 @@ def tosa_opt_reading(path: Path, scratch: Path) -> str:
     return text.replace("TOSA JSON Converted", "TOSA FBS Converted")
 
 
-def flatc_binary(path: Path, folder: Path) -> Path:
-    """Return the flatbuffer that flatc makes from a JSON file."""
-    call("flatc", "--binary", "-o", folder, official_suite.schema(), path)
-    made = folder / f"{path.stem}.tosa"
-    return made if made.exists() else folder / f"{path.stem}.bin"
-
-
-def flatc_json(path: Path, folder: Path) -> Path:
-    """Return the JSON that flatc makes from a flatbuffer."""
-    call(
-        "flatc", "--json", "--strict-json", "--raw-binary", "-o", folder,
-        official_suite.schema(), "--", path,
-    )  # fmt: skip
-    return folder / f"{path.stem}.json"
-
-
 def reference_run(path: Path, test: Path, folder: Path) -> dict[str, bytes]:
     """Return the outputs of the reference model for a file on the inputs of an official test."""
     folder.mkdir(parents=True, exist_ok=True)

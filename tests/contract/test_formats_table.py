@@ -110,7 +110,7 @@ _EMBEDDED = table.FORMS[2]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "form"),
-    [(_flip, form) for form in table.FORMS]
+    [(_flip, form) for form in table.FORMS[::3]]
     + [(damage, _EMBEDDED) for damage in (_relocate, _rename, _restamp)],
     ids=lambda value: getattr(value, "name", getattr(value, "__name__", "")),
 )
@@ -181,23 +181,6 @@ def test_tosa_opt_reads_our_file_as_it_reads_the_official_one(
         assert oracle.tosa_opt_reading(ours, tmp_path) == expected, case.folder
         equal += 1
     assert equal >= JUDGED * 3 // 4, f"tosa-opt refuses {refused} of {len(judged)} official files"
-
-
-@pytest.mark.slow
-@pytest.mark.oracle
-def test_our_json_and_the_json_of_flatc_give_the_official_program(
-    judged: list[Case], oracle: Any, tmp_path: Path
-) -> None:
-    form = next(form for form in table.FORMS if form.name == "JSON")
-    for case in judged:
-        expected = table.original(case.tosa)
-        folder = tmp_path / case.operator
-        ours = form.write(expected, folder)
-        theirs = oracle.flatc_binary(ours, folder / "binary")
-        found = tc.load(theirs)
-        assert tc.compare(expected, found, locations=True, version=True) is None, case.folder
-        text = oracle.flatc_json(case.tosa, folder / "text")
-        assert tc.compare(tc.load(case.tosa), tc.load(text), locations=True, version=True) is None
 
 
 @pytest.mark.slow

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract.conftest import CASES
-from oracle.official_suite import Case
 from refusing import refused
 
 import tosa_convert as tc
@@ -213,37 +211,6 @@ def test_another_process_with_other_hashes_writes_the_same_bytes(
             timeout=60,
         )
     assert (tmp_path / "1.tosa").read_bytes() == (tmp_path / "2.tosa").read_bytes()
-
-
-@pytest.mark.slow
-def test_mlir_to_tosa_to_mlir_to_tosa_gives_equal_bytes(
-    smallest: list[Case], bindings: Bindings, example: Path
-) -> None:
-    own = [example, CASES / "custom_and_variables.mlir"]
-    compared = 0
-    for source in [*own, *(case.tosa for case in smallest)]:
-        context = bindings.new_context()
-        if source.suffix == ".tosa":
-            try:
-                module = tc.import_tosa_func_from_flatbuffer(source, context=context)
-            except tc.TosaConvertError as error:
-                if error.code != "malformed-mlir":
-                    raise
-                continue  # a program that MLIR's own verifier of this version refuses
-        elif source == example and bindings.package != "torch_mlir":
-            module = tc.import_tosa_func_from_flatbuffer(
-                tc.export_tosa_func_to_flatbuffer(
-                    bindings.ir.Module.parseFile(str(source), context)
-                ),
-                context=context,
-            )
-        else:
-            module = bindings.ir.Module.parseFile(str(source), context)
-        first = tc.export_tosa_func_to_flatbuffer(module)
-        again = tc.import_tosa_func_from_flatbuffer(first, context=bindings.new_context())
-        assert tc.export_tosa_func_to_flatbuffer(again) == first, source
-        compared += 1
-    assert compared >= 60
 
 
 def test_the_nested_example_comes_back_with_equal_bytes(bindings: Bindings) -> None:
