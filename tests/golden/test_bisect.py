@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,17 +15,14 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.criteria import Tolerances
 from tosa_convert.golden.arrays.by_name import load_npz, match, save_npz
 from tosa_convert.golden.backends.isolated import Command, OtherModel
-from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import Record, open_backend
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running.programs import as_graph, input_slots, random_inputs
 from tosa_convert.golden.running.run import iterate_tensors, run
 from tosa_convert.graph import BlockScale, Graph, dtype, operator
-from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.qualify.bisection.bisect import bisect
 from tosa_convert.qualify.bisection.search import save_case
-from tosa_convert.qualify.reduction.reduce import reduce
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 X = np.arange(24, dtype=np.int32).reshape(2, 3, 4) - 7
@@ -213,12 +208,6 @@ def test_folders_and_archives_of_results_are_backends(chain: Graph, tmp_path: Pa
     assert not check(chain, open_backend(str(tmp_path / "empty.npz"), chain, {}), {"x": x}).ok
 
 
-def test_tflite_and_torch_need_the_original(chain: Graph) -> None:
-    for kind in ("tflite", "torch"):
-        with pytest.raises(TosaConvertError, match="the original model is needed"):
-            open_backend(kind, chain, {})
-
-
 def test_floating_point_is_judged_by_the_operators_rule(builder: MakeBuilder) -> None:
     b = builder()
     b.input("x", "FP32", (64,))
@@ -234,78 +223,6 @@ def test_floating_point_is_judged_by_the_operators_rule(builder: MakeBuilder) ->
     assert check(graph, far, {"x": x}, tolerances=Tolerances((), (("e", 1e-4),))).ok
 
 
-def _failing(builder: MakeBuilder, tmp_path: Path, monkeypatch: Any) -> tuple[Graph, str]:
-    graph = network(builder, 30)
-    script = tmp_path / "check.py"
-    script.write_text(
-        "import sys\n"
-        "import tosa_convert as tc\n"
-        "graph = tc.load(sys.argv[1])\n"
-        "open(sys.argv[0] + '.log', 'a').write('x')\n"
-        "sys.exit(any(op.outputs == ('t13',) for op in graph.main.operators))\n"
-    )
-    return graph, f"{sys.executable} {script}"
-
-
-@pytest.mark.slow
-def test_reduce_leaves_the_one_operator_that_matters_and_resumes(
-    builder: MakeBuilder,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    graph, command = _failing(builder, tmp_path, monkeypatch)
-    result = reduce(graph, command, tmp_path / "work", {"x": X})
-    assert [name for _, name in computed_tensors(result.graph)] == ["t13"]
-    assert result.graph.main.inputs == ["t12"]
-    reduced = as_graph(tmp_path / "work" / "reduced.tosa")
-    inputs = load_npz(tmp_path / "work" / "inputs.npz")
-    assert run(reduced, inputs).outputs["t13"].shape == (1, 1, 1)
-    runs = len((tmp_path / "check.py.log").read_text())
-    again = reduce(graph, command, tmp_path / "work", {"x": X}, resume=True)
-    assert (again.tried, again.cut) == (0, result.cut)
-    assert len((tmp_path / "check.py.log").read_text()) == runs
-    with pytest.raises(TosaConvertError, match="another reduction"):
-        reduce(graph, command + " x", tmp_path / "work", {"x": X}, resume=True)
-
-
-def test_reduce_refuses_a_command_that_does_not_fail(chain: Graph, tmp_path: Path) -> None:
-    command = f"{sys.executable} -c 'pass'"
-    with pytest.raises(TosaConvertError, match="nothing to reduce"):
-        reduce(chain, command, tmp_path / "w")
-
-
-@pytest.mark.slow
-def test_exit_codes_of_the_verbs_tell_whether_something_differs(
-    pair: tuple[Graph, Path], tmp_path: Path
-) -> None:
-    graph, other = pair
-    tc.save(graph, tmp_path / "m.tosa")
-    save_npz(tmp_path / "x.npz", {"x": X})
-
-    def cli(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "tosa_convert", *words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-
-    given = ("m.tosa", "-i", "x.npz")
-    assert cli("run", *given, "-o", "out.npz").returncode == 0
-    assert cli("check", *given, "--against", "out.npz").returncode == 0
-    ended = cli("check", *given, "--against", str(other), "--json")
-    assert ended.returncode == 1
-    assert json.loads(ended.stdout)["ok"] is False
-    ended = cli("bisect", *given, "--against", str(other), "--case", "case")
-    assert ended.returncode == 1
-    assert "operator #24 REVERSE" in ended.stdout
-    assert (tmp_path / "case" / "case.tosa").exists()
-    assert cli("check", *given, "--against", "out.npz", "--atol", "x:-1").returncode == 2
-    assert cli("run", "m.tosa").returncode == 2
-    assert cli("check", *given, "--against", "no-such-thing").returncode == 2
-
-
 def test_a_backend_that_needs_another_input_is_an_error(
     chain: Graph, builder: MakeBuilder, tmp_path: Path
 ) -> None:
@@ -317,28 +234,6 @@ def test_a_backend_that_needs_another_input_is_an_error(
     with pytest.raises(TosaConvertError, match='input "more": error: it is missing') as caught:
         check(chain, OtherModel(str(tmp_path / "other.tosa"), 60), {"x": np.zeros(4, np.int32)})
     assert caught.value.code == "input-mismatch"
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
-def test_a_command_that_does_not_end_is_killed_with_its_children(
-    chain: Graph, tmp_path: Path
-) -> None:
-    marker = tmp_path / "grandchild"
-    script = tmp_path / "slow.py"
-    script.write_text(
-        "import os, time\n"
-        "if os.fork() == 0:\n"
-        f"    time.sleep(1); open({str(marker)!r}, 'w')\n"
-        "time.sleep(60)\n"
-    )
-    backend = Command([sys.executable, str(script)], Machine(sys.executable, 0.4))
-    start = time.monotonic()
-    with pytest.raises(TosaConvertError, match="did not end within") as caught:
-        check(chain, backend, {"x": np.zeros(4, np.int32)})
-    assert caught.value.code == "backend-failed"
-    assert time.monotonic() - start < 10
-    time.sleep(max(0.0, 1.2 - (time.monotonic() - start)))
-    assert not marker.exists()
 
 
 def test_operators_are_given_golden_operands_and_other_tensors_are_ignored(

@@ -179,12 +179,6 @@ def test_a_consumer_that_is_not_installed_says_what_installs_it(
                 open_adapter(name, Machine(str(tmp_path / "python"), 1.0), None)
 
 
-def test_an_engine_is_not_compared_with_itself() -> None:
-    graph = golden.generate(seed=4, operators=1, kinds=["REVERSE"])
-    with pytest.raises(TosaConvertError, match="nothing would be compared"):
-        golden.check(graph, "reference-model", random=1, engine="reference-model")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["torch-mlir", "torch-mlir:canonicalize", "tosa-opt:serialize", "tosa-opt:deserialize"]

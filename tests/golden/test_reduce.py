@@ -195,8 +195,17 @@ def test_a_bounded_reduction_continues(command: str, tmp_path: Path) -> None:
     assert (then.complete, then.reused) == (True, 4)
     assert len(log.read_text()) == then.tried + 4
     assert set(kinds(then.graph)) == {"CONV2D", "EXP"}
+    again = reduce(short_network(), command, tmp_path / "w", random=1, engine="numpy", resume=True)
+    assert (again.tried, again.cut) == (0, then.cut)
+    with pytest.raises(TosaConvertError, match="another reduction"):
+        reduce(short_network(), command + " x", tmp_path / "w", random=1, resume=True)
     with pytest.raises(TosaConvertError, match="expected at least 1"):
         reduce(short_network(), command, tmp_path / "w", random=1, runs=0)
+
+
+def test_a_command_that_does_not_fail_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TosaConvertError, match="nothing to reduce"):
+        reduce(short_network(), f"{sys.executable} -c 'pass'", tmp_path / "w", random=1)
 
 
 @pytest.mark.slow

@@ -116,16 +116,6 @@ def test_a_reference_model_that_is_killed_runs_again(
     assert (answer.status, mark.exists()) == ("pass", True), answer.message
 
 
-@pytest.mark.slow
-def test_the_kept_inputs_are_reduced_to_those_that_show_the_error(tmp_path: Path) -> None:
-    write_case(tmp_path / "case", unary("ABS"), X)
-    against = backend(tmp_path, "return {'y': np.abs(inputs['x']) + (inputs['x'] == 7)}")
-    answer = one(tmp_path, against, keep=tmp_path / "kept", reduce=True)
-    assert answer.status == "wrong"
-    assert "reduced: 1 of 4 input elements are not zero" in answer.message
-    assert load_npz(tmp_path / "kept/case/inputs.npz")["x"].tolist() == [0, 0, 0, 7]
-
-
 @pytest.mark.parametrize(("sign", "status"), [("", "pass"), ("-", "wrong")])
 def test_a_saved_case_is_judged_as_by_check(sign: str, status: str, tmp_path: Path) -> None:
     (tmp_path / "case").mkdir()
