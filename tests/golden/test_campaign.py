@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from golden.test_findings import observe_again
 
 import tosa_convert as tc
 from tosa_convert import golden
@@ -54,7 +55,6 @@ from tosa_convert.qualify.campaign.run import (
     _seen_from,
     known_causes,
     known_key,
-    observe_again,
     reduced_finding,
     run_campaign,
     save_finding,
@@ -379,13 +379,13 @@ def test_a_wrong_result_of_bf16_is_saved(tmp_path: Path) -> None:
     builder.output(builder.abs(builder.input("x", "BF16", (3,))), name="y")
     graph = builder.graph()
     inputs = golden.input_arrays(graph, {"x": [1, -2, 3]})
-    trial = Trial(graph, inputs, "", graph, inputs)
+    trial = Trial(graph, inputs, "")
     status, said, group = observe(trial, consumer)
     seen = Observation("0", status, said, group=group)
     finding = reduced_finding(trial, seen, consumer)
     assert finding is not None
     save_finding(finding, tmp_path / "finding", consumer)
-    assert observe_again(tmp_path / "finding").status == "wrong"
+    assert observe_again(tmp_path / "finding")[0] == "wrong"
 
 
 @pytest.mark.slow
@@ -547,7 +547,7 @@ def test_a_campaign_counts_what_a_consumer_only_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = golden.generate(seed=4, operators=1, kinds=["REVERSE"])
-    trial = Trial(graph, golden.input_arrays(graph, None, random=1), "", graph, {})
+    trial = Trial(graph, golden.input_arrays(graph, None, random=1), "")
     row = Adapter("none", (*command(tmp_path, "pass").split(), "{model}"))
     monkeypatch.setitem(cast("dict[str, Adapter]", ADAPTERS), "reader", row)
     assert observe(trial, Consumer("reader", 60.0, "numpy")) == ("pass", "", "")

@@ -377,7 +377,6 @@ class Elements:
 
     call: Call
     count: int = field(init=False)
-    _calls: int = 0
 
     def __post_init__(self) -> None:
         self.count = max(self.call.spec.elementwise, 1)

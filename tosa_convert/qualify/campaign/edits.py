@@ -364,10 +364,8 @@ def with_computed_shape(graph: Graph, choose: random.Random) -> Changed | None:
 # -- constants -------------------------------------------------------------------------------------
 
 
-def with_free_constants(
-    graph: Graph, choose: random.Random, most: int = _MOST_FREED
-) -> Changed | None:
-    """Return the program in which constants are inputs, with their values: `most` of them or fewer."""
+def with_free_constants(graph: Graph, choose: random.Random) -> Changed | None:
+    """Return the program in which constants are inputs, with their values."""
     block = graph.main
     constants = {
         op.outputs[0]: block.tensors[op.outputs[0]] for op in block.operators if op.spec is CONST
@@ -379,7 +377,7 @@ def with_free_constants(
     ]
     if not names:
         return None
-    free = sorted(choose.sample(names, min(len(names), choose.randint(1, most))))
+    free = sorted(choose.sample(names, min(len(names), choose.randint(1, _MOST_FREED))))
     tensors = {
         name: replace(tensor, data=None) if name in free else tensor
         for name, tensor in block.tensors.items()

@@ -75,16 +75,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A program with its inputs, and how it was made.
-
-    plain: the program without the edits that keep its meaning; the same one if there are none.
-    """
+    """A program with its inputs, and how it was made."""
 
     graph: Graph
     inputs: dict[str, Array]
     made: str
-    plain: Graph
-    plain_inputs: dict[str, Array]
 
 
 def make_trial(source: Source, number: int) -> Trial:
@@ -102,7 +97,6 @@ def make_trial(source: Source, number: int) -> Trial:
         inputs, made = find_edge_inputs(graph, seed, {}).arrays, f"{made}, edge inputs"
     else:
         inputs = input_arrays(graph, None, random=seed)
-    plain, plain_inputs = graph, inputs
     for _ in range(choose.randrange(_EDITS + 1)):
         changed = _edited(graph, inputs, choose)
         if changed is not None and _is_within(changed[0], source):
@@ -116,7 +110,7 @@ def make_trial(source: Source, number: int) -> Trial:
         if edited is not None and _is_within(edited[0], source):
             graph, made = edited[0], f"{made}, {edited[1]}"
             inputs = input_arrays(graph, {**inputs, **edited[2]})
-    return Trial(graph, inputs, made, plain, plain_inputs)
+    return Trial(graph, inputs, made)
 
 
 def _generated(source: Source, seed: int, size: int, choose: random.Random) -> tuple[Graph, str]:

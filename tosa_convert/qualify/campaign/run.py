@@ -27,7 +27,7 @@ from tosa_convert.golden.arrays.by_name import (
     scratch_folder,
 )
 from tosa_convert.golden.backends.process import PACKAGES, digest, of_backend
-from tosa_convert.golden.backends.runners import ADAPTERS, ORIGINALS, open_backend
+from tosa_convert.golden.backends.runners import ADAPTERS, ORIGINALS
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.golden.running.reference_model_process import command_words
 from tosa_convert.golden.running.run import run
@@ -127,7 +127,7 @@ def reduced_finding(
                 progress=progress,
             )
             inputs = _inputs_of(found.graph, folder, trial)
-            smallest = Trial(found.graph, inputs, trial.made, found.graph, inputs)
+            smallest = Trial(found.graph, inputs, trial.made)
         except TosaConvertError as error:
             progress(f"it stays as it is: {error}")
     again, text, other = observe(smallest, consumer)
@@ -187,17 +187,6 @@ def known_key(against: str, cause: str) -> tuple[str, str]:
     """
     row = ADAPTERS.get(against)
     return against if row is None else row.package, cause
-
-
-def observe_again(folder: Path) -> Observation:
-    """Run the consumer of a finding on its program again."""
-    row = read_json(folder / FILE, _EXPECTED)
-    graph = api.load(folder / "model.tosa")
-    inputs = input_arrays(graph, load_npz(folder / "inputs.npz"))
-    consumer = Consumer(row["against"], row["timeout"], row["engine"])
-    open_backend(consumer.against, graph, inputs)
-    status, said, group = observe(Trial(graph, inputs, "", graph, inputs), consumer)
-    return Observation(folder.name, status, said, group=group)
 
 
 def save_finding(finding: Finding, folder: Path, consumer: Consumer) -> None:

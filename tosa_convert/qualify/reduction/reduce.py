@@ -227,7 +227,6 @@ _SHRINKING_RUNS: Final = 60
 def reduce_data(
     inputs: Mapping[str, Array],
     is_failing: Callable[[dict[str, Array]], bool],
-    runs: int = _SHRINKING_RUNS,
 ) -> dict[str, Array]:
     """Set elements of the inputs to zero as long as the case still fails.
 
@@ -246,7 +245,7 @@ def reduce_data(
         if not key.endswith(SCALE_SUFFIX)
         for index in np.flatnonzero(array.reshape(-1) != np.zeros((), array.dtype))
     ]
-    parts = 2
+    parts, runs = 2, _SHRINKING_RUNS
     while runs > 0 and places:
         size = -(-len(places) // parts)
         for start in range(0, len(places), size):
