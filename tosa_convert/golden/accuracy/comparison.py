@@ -609,11 +609,10 @@ class _Totals:
         """Judge the whole tensor."""
         self.ok = self.failing == 0
         if self.network is not None:
-            together = self.network.fraction()
+            together, text = self.network.fraction()
             self.margin = max(self.margin or 0.0, together)
             self.ok = self.ok and together <= 1.0
-            fraction, text = self.network.leaning()
-            self.leaning = text if fraction > 1.0 and not self.failing else ""
+            self.leaning = "" if self.failing else text
 
     def _add_needed(self, one: Array, other: Array, difference: Array, size: Array) -> None:
         """Raise the tolerances that would have been enough."""

@@ -355,10 +355,15 @@ class NetworkTotals:
         self.by_row[first : first + len(sums)] += sums
         self.by_channel += np.bincount(channels, squares, minlength=self.length)
 
-    def fraction(self) -> float:
-        """Return the errors of the worst row, channel or whole as a fraction; above 1 fails."""
+    def fraction(self) -> tuple[float, str]:
+        """Return the errors of the worst row, channel or whole as a fraction; above 1 fails.
+
+        And in words how they lean, if they lean too far.
+        """
         group, whole = self.deviations()
-        return max(group / GROUP_MULTIPLE, whole / WHOLE_MULTIPLE, self.leaning()[0])
+        leaning, text = self.leaning()
+        fraction = max(group / GROUP_MULTIPLE, whole / WHOLE_MULTIPLE, leaning)
+        return fraction, text if leaning > 1.0 else ""
 
     def leaning(self) -> tuple[float, str]:
         """Return how far errors have one sign, or grow with the numbers, as a fraction; and where."""
