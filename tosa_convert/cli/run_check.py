@@ -141,9 +141,8 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     program_graph, sets = named_inputs(model, {**options, "edges": False})
     with_edges = {text: has_edge_run(program_graph, options, text) for text in options["against"]}
     states = variables_of(program_graph, options)
-    graph = with_variables(program_graph, states)
-    narrow = graph
-    graph, states = (widened(graph), {}) if options["widen"] else (graph, states)
+    narrow = with_variables(program_graph, states)
+    graph, states = (widened(narrow), {}) if options["widen"] else (narrow, states)
     progress = RunProgress("reference")
     plan = _plan(graph, states, options, progress)
     backends = {text if len(options["against"]) > 1 else "": text for text in options["against"]}
@@ -156,15 +155,13 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     codes, shown = set[int](), set[str]()
     taken = Counter[tuple[str, str]]()
     every = _with_edges(program_graph, sets, options, has_both=any(with_edges.values()))
-    if with_calls:
-        every = chain(every, _later_calls(graph, options, plan))
+    every = chain(every, _later_calls(graph, options, plan) if with_calls else ())
     for name, arrays, edges, later in _ahead(every) if any(with_edges.values()) else every:
         given = widened_inputs(narrow, arrays) if options["widen"] else arrays
         own = with_variables(graph, later)
         for number, (text, against) in enumerate(backends.items()):
-            if edges is not None and not (options["edges"] or with_edges[against]):
-                continue
-            if later and against not in with_calls:
+            is_due = edges is None or options["edges"] or with_edges[against]
+            if not is_due or (later and against not in with_calls):
                 continue
             opener = _opener(own, {**states, **later}, options, against)
             label = " ".join(filter(None, (name if has_sets else "", text and f"against {text}")))

@@ -227,10 +227,7 @@ def compare_model(
     outputs = {slot.key: slot.dtype for slot in output_slots(static)}
     steps = tuple((key, STEPS) for key in outputs if key in scales)
     if steps:
-        found = backend.arrays
-        backend.arrays = LazyArrays(
-            found, lambda key: _quantised(found[key], scales.get(key), outputs.get(key))
-        )
+        backend.arrays = _in_integers(backend.arrays, scales, outputs)
     tolerances = replace(NO_TOLERANCES, atol=steps)
     return Reference(static, inputs, options, tolerances).check(backend)
 
@@ -261,6 +258,15 @@ def _compare_numbers(
         exact = backend_outputs(graph, inputs, double, folder)
         program = reference.outputs
         return excused(compared, program, framework, exact, found.name, reference.judge)
+
+
+def _in_integers(
+    arrays: Mapping[str, Array], scales: Mapping[str, Scale], outputs: Mapping[str, DType]
+) -> LazyArrays:
+    """Return the outputs of a framework as integers, where the program has them."""
+    return LazyArrays(
+        arrays, lambda key: _quantised(arrays[key], scales.get(key), outputs.get(key))
+    )
 
 
 def _quantised(array: Array, scale: Scale | None, element: DType | None) -> Array:
