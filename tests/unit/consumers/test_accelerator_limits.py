@@ -1,4 +1,4 @@
-"""Sizes and strides with which an Ethos-U55 does not run an operator, each with one that it runs."""
+"""Sizes, strides and ranks with which a reader does not run an operator, each with some that it runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 
 from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.consumers.doctor import StoredProgram, diagnose
+from tosa_convert.consumers.readers import reader_named
+from tosa_convert.consumers.unread import program_findings
 
 Build = Callable[[Builder], Value]
 
@@ -129,3 +131,62 @@ def test_what_an_accelerator_does_not_run_is_named(build: Build, expected: str) 
     messages = [finding.message.partition(" read ")[2] for finding in row.findings]
     assert messages == ([expected] if expected else [])
     assert diagnose(b.graph(), stored, ["vela:ethos-u85"])[0].reads
+
+
+def depthwise(bias: int, kernel: int = 1, dtype: DTypeName = "int8") -> Build:
+    def build(b: Builder) -> Value:
+        weight = b.const(np.zeros((kernel, kernel, 2, 3), np.int8), dtype=dtype)
+        return b.depthwise_conv2d(x(b, 1, 4, 4, 2), weight, b.const(np.zeros(bias, np.int32)))
+
+    return build
+
+
+def of_bf16(mode: str) -> Build:
+    row: Any = {"scale": (2, 1, 2, 1), "offset": (0, 0), "border": (0, 0), "mode": mode}
+    return lambda b: b.resize(x(b, 1, 4, 4, 2, dtype="bf16"), **row)
+
+
+def branch(*shape: int) -> Build:
+    def build(b: Builder) -> Value:
+        image = b.input("image", "int32", (2,))
+        row = (
+            b.input("c", "bool", shape),
+            [image],
+            lambda b, x: b.add(x, x),
+            lambda b, x: b.abs(x),
+        )
+        return b.cond_if(*row)[0]
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("reader", "build", "expected"),
+    [
+        ("soda-opt", lambda b: b.tile(x(b, 2, 3), (2, 1)), "TILE unless it changes nothing"),
+        ("soda-opt", lambda b: b.tile(x(b, 2, 3), (1, 1)), ""),
+        ("soda-opt", depthwise(1), "DEPTHWISE_CONV2D with one bias for all channels"),
+        ("soda-opt", depthwise(6), ""),
+        ("soda-opt", of_bf16("BILINEAR"), "RESIZE of BF16 in mode BILINEAR"),
+        ("soda-opt", of_bf16("NEAREST"), ""),
+        (
+            "torq",
+            lambda b: b.reshape(x(b, 2, 3), b.mul_shape((3, 1), (1, 2))),
+            "RESHAPE to sizes that are computed",
+        ),
+        ("torq", lambda b: b.reshape(x(b, 2, 3), (3, 2)), ""),
+        ("torq", depthwise(6, dtype="int4"), "DEPTHWISE_CONV2D with a kernel of 1 by 1 of INT4"),
+        ("torq", depthwise(6, kernel=2, dtype="int4"), ""),
+        ("torq", depthwise(1), ""),
+        ("iree", branch(1), "COND_IF with a condition that has dimensions"),
+        ("iree", branch(), ""),
+    ],
+)
+def test_what_a_program_of_mlir_does_not_lower_is_named(
+    reader: str, build: Build, expected: str
+) -> None:
+    b = Builder("main")
+    b.output(build(b), name="y")
+    found = program_findings(b.graph(), reader_named(reader), mlir=True)
+    messages = [finding.message.partition(" read ")[2] for finding in found]
+    assert messages == ([expected] if expected else [])
