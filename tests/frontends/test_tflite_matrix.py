@@ -689,6 +689,7 @@ _BRANCHES: Final[tuple[tuple[Subgraph, str], ...]] = (
     (Subgraph(_X, [OperatorRow("EQUAL", (0, 0), (2,))], [0], [2]), "IF of bool, float32 " + _OTHER),
     (Subgraph(_X, [OperatorRow("WHERE", (0,), (1,))], [0], [1]), "WHERE: "),
     (Subgraph(_X, _FOLLOWED, [0], [2]), "WHERE: ; UNIQUE: "),
+    (Subgraph(_X, [_FOLLOWED[0], OperatorRow("NEG", (1,), (2,))], [0], [2]), "WHERE: "),
     (Subgraph(_KNOWN, [OperatorRow("IF", (2, 0), (1,), _AGAIN)], [0], [1]), "call one another"),
 )
 

@@ -129,6 +129,7 @@ _MOVED = "ABS ADD CAST CLAMP FLOOR GREATER MUL NEGATE RESCALE SELECT"
         ("STRIDED_SLICE", ((_F, (5,)), [3], [2], [-1]), {}, "SLICE"),
         ("STRIDED_SLICE", ((_F, (5,)), [3], [1], [-1]), {}, "REVERSE SLICE"),
         ("TILE", ((_F, (2, 5)), [1, 1]), {}, "IDENTITY"),
+        ("LEAKY_RELU", (_SHORT,), {"alpha": 0.5}, "GREATER RESCALE RESCALE SELECT"),
         ("QUANTIZE", ((_F, (5,)),), {"result": (_B, (5,), Quantized((0.1,)))}, _ROUNDED),
         ("QUANTIZE", ((_F, (5,)),), {"result": (_B, (5,), Quantized((0.1,), 3))}, _MOVED),
         ("CONCATENATION", (("uint8", (2,), 0.1, 128),) * 2, {}, "CONCAT" + " RESCALE" * 3),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE
-from frontends.recorded_tflite import expected, merged
+from frontends.recorded_tflite import expected, in_process, merged
 from frontends.tflite_operators.cells import both_lstms, cells, lstm, rnn, svdf
 from frontends.tflite_operators.programs import Program, Value
 from frontends.tflite_operators.values import Quantized
@@ -25,8 +25,7 @@ pytestmark = NEEDS_TFLITE
 
 def compare(folder: Path, program: Program, calls: int = 3) -> None:
     """Call program and model with other inputs each time; outputs and states are equal."""
-    path = write(program, folder)
-    graph = tc.frontends.from_tflite(path)
+    graph = in_process(program.data())
     assert tc.validate(graph) == []
     inputs = [
         {name: np.roll(array, call) for name, array in program.arrays.items()}

@@ -69,7 +69,7 @@ def _shifted_left(x: _Int, bits: int, width: int = _BITS) -> _Int:
     return np.minimum(x << bits, (1 << width) - 1)
 
 
-def _shifted_right(x: _Int, bits: Any) -> _Int:
+def shifted_right(x: _Int, bits: Any) -> _Int:
     """Divide by a power of 2, rounding halves away from zero."""
     found: _Int = np.sign(x) * (np.abs(x) + (np.int64(1) << bits >> 1) >> bits)
     return found
@@ -84,8 +84,8 @@ def _exponential(x: _Int, bits: int, width: int = _BITS) -> _Int:
     near = (rest << bits) + (1 << (width - 3))
     square = _product(near, near, width)
     cube, fourth = _product(square, near, width), _product(square, square, width)
-    third = _product(_shifted_right(fourth, 2) + cube, _narrow(_THIRD, width), width)
-    terms = near + _shifted_right(third + square, 1)
+    third = _product(shifted_right(fourth, 2) + cube, _narrow(_THIRD, width), width)
+    terms = near + shifted_right(third + square, 1)
     first = _narrow(_EXP_EIGHTH, width)
     result = first + _product(terms, first, width)
     # Times the powers of e that the bits of what is left say.
@@ -147,4 +147,4 @@ def quotients(x: _Int, by: int, scale: tuple[int, int]) -> _Int:
     bits = np.frexp(np.where(x < 0, -x - 1, x).astype(np.float64))[1]
     headroom = 31 - bits
     once = _product(_product(x << headroom, inverse, 31), scale[0], 31)
-    return _shifted_right(once, (31 - zeros) + headroom - scale[1])
+    return shifted_right(once, (31 - zeros) + headroom - scale[1])

@@ -119,8 +119,6 @@ class Walk:
             found = self._left(scope, part, operator, values, problem.reason, problem.advice)
         except TosaConvertError as error:
             first = error.findings[0]
-            if first.code == "limit":
-                raise
             what = f"it would become what TOSA forbids: {first.message}"
             found = self._left(scope, part, operator, values, what, first.hint)
         except (

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tosa_convert.frontends.lowering import arithmetic
 from tosa_convert.frontends.lowering.scope import INT32, Array, NotLowered, Scope, constant
+from tosa_convert.frontends.tflite.integer_functions import shifted_right
 from tosa_convert.frontends.tflite.node import Node, Rule
 from tosa_convert.frontends.tflite.rescale import (
     ONE,
@@ -218,9 +219,7 @@ def _sigmoid_table(multiplier: int, shift: int, is_tanh: bool) -> Integers:
     above = [int(place) for place in _ABOVE.split()]
     table = np.rint(65536 / (1 + np.exp(-np.arange(256) / 24))).astype(np.int64)
     table[above] += 1
-    position = every(np.int16) * multiplier
-    if shift:
-        position = (position + (1 << (shift - 1))) >> shift
+    position = (every(np.int16) * multiplier + (1 << shift >> 1)) >> shift
     bits = 8 if is_tanh else 9
     size = np.abs(position)
     whole, rest = size >> bits, size & ((1 << bits) - 1)
@@ -247,12 +246,12 @@ def integer_table(n: Node, function: Callable[[Integers], Integers]) -> Array:
 
 def _leaky_relu(n: Node) -> Array:
     s, x, (above, below) = n.scope, n.array(0), slopes_of(n)
-    sign = -1 if below < 0 else 1
+    sign = int(math.copysign(1, below))
     if x.dtype == np.int16:
         number = rescaled(s, x, ONE, INT32)
         products = [
             rescaled(s, one, rescale_of(abs(slope)), x.dtype)
-            for one, slope in ((x, above), (s.mul(number, sign) if sign < 0 else x, below))
+            for one, slope in ((x, above), (x if sign == 1 else s.mul(number, sign), below))
         ]
         return s.select(s.greater(number, 0), *products)
 
@@ -274,13 +273,7 @@ def _abs(n: Node) -> Array:
             s, s.elementwise("abs", rescaled(s, x, ONE, INT32)), rescale_of(scale), x.dtype
         )
 
-    def sizes(x: Integers) -> Integers:
-        size = np.abs(x)
-        if n.scale(0) == n.result_scale:
-            return size
-        return multiplied(size, *rescale_of(scale))
-
-    return integer_table(n, sizes)
+    return integer_table(n, lambda x: multiplied(np.abs(x), *rescale_of(scale)))
 
 
 def _negated(n: Node) -> Array:
@@ -304,19 +297,11 @@ def _inverse_root(n: Node) -> Array:
                 found.append(most - n.result_zero)
                 continue
             root, shift = inverse_root_of(value)
-            kept = _times(1, root, _KEPT - shift)
-            found.append(_times(kept, multiplier, exponent - _KEPT))
+            kept = multiplied(np.int64(1), root, 31 - _KEPT + shift)
+            found.append(multiplied(kept, multiplier, 31 - exponent + _KEPT))
         return np.array(found, np.int64)
 
     return integer_table(n, roots)
-
-
-def _times(x: int, multiplier: int, exponent: int) -> int:
-    """Multiply by multiplier * 2 ** (exponent - 31), rounded twice."""
-    wide = x << max(exponent, 0)
-    once = (wide * multiplier + (1 << 30)) >> 31
-    right = max(-exponent, 0)
-    return (once + (1 << right >> 1)) >> right
 
 
 def inverse_root_of(value: int) -> tuple[int, int]:
@@ -356,9 +341,9 @@ def _hard_swish(n: Node) -> Array:
         if exponent > 0:
             unit = within(np.int16, unit << (exponent - 1))
         unit = _rounded_product(unit, to_unit[0])
-        unit = within(np.int16, unit << 1) if exponent > 0 else _divided(unit, -exponent)
+        unit = within(np.int16, unit << 1) if exponent > 0 else shifted_right(unit, -exponent)
         unit = (unit + _HALF) >> 1
-        return _divided(np.fix(unit * number / _HALF).astype(np.int64), -to_result[1])
+        return shifted_right(np.fix(unit * number / _HALF).astype(np.int64), -to_result[1])
 
     return integer_table(n, products)
 
@@ -372,12 +357,6 @@ def _short(scale: float) -> tuple[int, int]:
 def _rounded_product(x: Integers, y: int) -> Integers:
     """Return the upper half of twice a product of 16 bits, rounded."""
     return within(np.int16, (x * y + (1 << 14)) >> 15)
-
-
-def _divided(x: Integers, bits: int) -> Integers:
-    """Divide by a power of 2, rounding halves away from zero."""
-    found: Integers = np.sign(x) * ((np.abs(x) + (1 << bits >> 1)) >> bits)
-    return found
 
 
 def _root(n: Node) -> Array:
