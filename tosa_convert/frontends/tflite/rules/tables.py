@@ -290,16 +290,11 @@ def _inverse_root(n: Node) -> Array:
     multiplier, exponent = fixed_point(scale)
 
     def roots(x: Integers) -> Integers:
-        most = int(np.iinfo(n.array(0).dtype).max)
-        found = []
-        for value in x.tolist():
-            if value <= 0:
-                found.append(most - n.result_zero)
-                continue
-            root, shift = inverse_root_of(value)
-            kept = multiplied(np.int64(1), root, 31 - _KEPT + shift)
-            found.append(multiplied(kept, multiplier, 31 - exponent + _KEPT))
-        return np.array(found, np.int64)
+        pairs = [inverse_root_of(value) for value in x.clip(1).tolist()]
+        root, shift = np.array(pairs, np.int64).T
+        kept = multiplied(np.ones_like(x), root, 31 - _KEPT + shift)
+        found = multiplied(kept, multiplier, 31 - exponent + _KEPT)
+        return np.where(x > 0, found, np.iinfo(n.array(0).dtype).max - n.result_zero)
 
     return integer_table(n, roots)
 
