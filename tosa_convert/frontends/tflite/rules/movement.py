@@ -274,13 +274,13 @@ def _strided_slice(n: Node) -> Array:
     begin, end, strides = (n.ints(index) for index in (1, 2, 3))
     begin_mask, end_mask, ellipsis, new_axes, shrinks = (n.option(at) for at in range(5))
     named = sum(1 for at in range(len(begin)) if not (new_axes | ellipsis) >> at & 1)
-    taken: list[tuple[int, int, int]] = []
+    taken: list[range] = []
     shape: list[int] = []
     for at, step in enumerate(strides):
         if ellipsis >> at & 1:
             for _ in range(a.rank - named):
-                taken.append((0, a.shape[len(taken)], 1))
-                shape.append(taken[-1][1])
+                taken.append(range(a.shape[len(taken)]))
+                shape.append(len(taken[-1]))
             continue
         if new_axes >> at & 1:
             shape.append(1)
@@ -290,30 +290,33 @@ def _strided_slice(n: Node) -> Array:
             first = 0 if begin_mask >> at & 1 else begin[at]
             if not -size <= first < size:
                 raise ValueError("beyond the ends")
-            taken.append((first % size, 1, 1))
+            taken.append(range(first % size, first % size + 1))
             continue
         start = None if begin_mask >> at & 1 else begin[at]
         stop = None if end_mask >> at & 1 else end[at]
         places = range(*slice(start, stop, step).indices(size))
         if len(places) < 2:
             places = range(places.start, places.start + len(places))
-        taken.append((places.start, len(places), places.step))
+        taken.append(places)
         shape.append(len(places))
     shape += a.shape[len(taken) :]
+    taken += map(range, a.shape[len(taken) :])
     return layout.reshape(s, _taken(n, a, taken), shape)
 
 
-def _taken(n: Node, a: Array, axes: Sequence[tuple[int, int, int]]) -> Array:
-    """Return so many elements from a start on, by a step, along each axis."""
-    s = n.scope
-    backwards = [axis for axis, (_, _, step) in enumerate(axes) if step < 0]
+def _taken(n: Node, a: Array, axes: Sequence[range]) -> Array:
+    """Return the elements at places along each axis."""
+    s, steps = n.scope, [abs(places.step) for places in axes]
+    backwards = [axis for axis, step in enumerate(steps) if step != axes[axis].step]
     a = layout.reverse(s, a, backwards)
-    starts, stops, steps = list(a.shape), list(a.shape), list(a.shape)
-    for axis, size in enumerate(a.shape):
-        start, count, step = axes[axis] if axis < len(axes) else (0, size, 1)
-        start = size - 1 - start if axis in backwards else start
-        steps[axis] = abs(step)
-        starts[axis], stops[axis] = start, start + (count - 1) * steps[axis] + 1
+    starts = [
+        size - 1 - places.start if axis in backwards else places.start
+        for axis, (size, places) in enumerate(zip(a.shape, axes, strict=True))
+    ]
+    stops = [
+        start + (len(places) - 1) * step + 1
+        for start, places, step in zip(starts, axes, steps, strict=True)
+    ]
     return layout.cut(s, a, starts, stops, steps)
 
 

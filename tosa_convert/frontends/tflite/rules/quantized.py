@@ -35,7 +35,7 @@ from tosa_convert.frontends.tflite.rules import elementwise
 from tosa_convert.frontends.tflite.scales import RANGES, fixed_point, rescale_of, single
 
 #: How far operands are shifted before they are scaled.
-_LEFT_OF_SUM: Final = {"int8": 20, "uint8": 20, "int16": 15}
+_LEFT_OF_SUM, _LEFT_OF_SUM_OF_16 = 20, 15
 _LEFT_OF_SQUARE, _LEFT_OF_COMPARISON = 7, 8
 #: How close the logarithm of a scale is to an integer that is a power of 2.
 _POWER_OF_TWO: Final = 1e-3
@@ -64,12 +64,13 @@ def _sum(sign: int) -> Rule:
         refuse_wide(n)
         s, (x, y) = n.scope, n.pair()
         scales = n.scale(0), n.scale(1)
-        if n.tensor(0).dtype == "int16" and n.flag(1, True):
+        is_short = x.dtype == np.int16
+        if is_short and n.flag(1, True):
             found = (power_of_two(one) for one in (*scales, n.result_scale))
             powers = [power for power in found if power is not None]
             if len(powers) == 3:
                 return n.activated(_sum_of_powers(n, name, powers), 0)
-        left = _LEFT_OF_SUM[n.tensor(0).dtype]
+        left = _LEFT_OF_SUM_OF_16 if is_short else _LEFT_OF_SUM
         twice = 2 * max(scales)
         shares = scales[0] / twice, scales[1] / twice
         result = rescale_of(twice / ((1 << left) * n.result_scale))
@@ -207,9 +208,9 @@ def slopes_of(n: Node) -> tuple[float, float]:
 
 def _prelu(n: Node) -> Array:
     """Choose one of two products by the sign of the number."""
-    if n.tensor(0).dtype not in ("int8", "uint8"):
-        raise NotLowered(f"TFLite has no kernel of quantised {n.tensor(0).dtype}")
     s, (x, slope) = n.scope, n.pair()
+    if x.dtype != np.int8:
+        raise NotLowered(f"TFLite has no kernel of quantised {n.tensor(0).dtype}")
     number = wide(n, x, 0)
     below = single(single(n.scale(0) * n.scale(1)) / n.result_scale)
     products = [
