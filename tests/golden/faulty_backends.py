@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from golden.conftest import Builder
 from golden.correct_backends import CorrectBackend
 
-from tosa_convert.golden.arrays.by_name import Array, Slot
-from tosa_convert.graph import Block, Graph, Operator, Region, dtype, operator
-from tosa_convert.graph.constant import constant_of
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.graph.opset import VARIABLE_WRITE
 from tosa_convert.reference.block_scaled import Value, plain
 
@@ -174,62 +172,3 @@ def inputs(kind: str) -> dict[str, Array]:
     """Return values for `x`."""
     row = np.float32 if kind == "TANH" else np.int32
     return {"x": (np.arange(32).reshape(SHAPE) % 7 - 2.5).astype(row)}
-
-
-def in_region(kind: str) -> Graph:
-    """Return the operator in the branch that is taken, or in the body of a loop of three iterations."""
-    b, first, second = Builder(), Builder(), Builder()
-    b.input("x", "FP32", SHAPE)
-    b.op("ABS", ["x"], "first", "FP32", SHAPE)
-    attributes: dict[str, Any]
-    if kind == "COND_IF":
-        b.const("yes", "BOOL", [True])
-        attributes = {"then_graph": "one", "else_graph": "two"}
-        operands, results = ["yes", "first"], ["y"]
-    else:
-        b.const("zero", "INT32", [[[0]]])
-        attributes = {"cond_graph": "two", "body_graph": "one"}
-        operands, results = ["zero", "first"], ["count", "y"]
-        b.tensor("count", "INT32", (1, 1, 1))
-        for inner in (first, second):
-            inner.input("i", "INT32", (1, 1, 1))
-    b.tensor("y", "FP32", SHAPE)
-    b.block.operators.append(
-        Operator(operator(kind), tuple(operands), tuple(results), attributes, 'loc("region")')
-    )
-    b.op("REVERSE", ["y"], "last", "FP32", SHAPE, axis=1)
-    for inner in (first, second):
-        inner.input("v", "FP32", SHAPE)
-    first.op("SIGMOID", ["v"], "s", "FP32", SHAPE)
-    first.op("TANH", ["s"], "target", "FP32", SHAPE)
-    if kind == "COND_IF":
-        first.block.outputs = ["target"]
-        second.op("ABS", ["v"], "n", "FP32", SHAPE)
-        second.block.outputs = ["n"]
-    else:
-        first.const("one", "INT32", [[[1]]])
-        first.op("ADD", ["i", "one"], "next", "INT32", (1, 1, 1))
-        first.block.outputs = ["next", "target"]
-        second.const("end", "INT32", [[[3]]])
-        second.op("GREATER", ["end", "i"], "go", "BOOL", (1, 1, 1))
-        second.block.outputs = ["go"]
-    graph = b.graph("last")
-    for name, inner in (("one", first), ("two", second)):
-        inner.block.name = name
-        graph.regions.append(Region(name, [inner.block]))
-    return graph
-
-
-def with_state() -> Graph:
-    """Return a variable that is read, and written with the operator's result."""
-    b = Builder()
-    b.input("x", "FP32", SHAPE)
-    slot = Slot("v", "v", dtype("FP32"), SHAPE)
-    initial = constant_of(np.full(SHAPE, 0.5), slot.dtype)
-    b.tensor("v", "FP32", SHAPE, data=initial, variable=True, variable_name="state")
-    b.op("VARIABLE_READ", ["v"], "old", "FP32", SHAPE)
-    b.op("ABS", ["old"], "y", "FP32", SHAPE)
-    b.op("SUB", ["old", "x"], "difference", "FP32", SHAPE)
-    b.op("TANH", ["difference"], "target", "FP32", SHAPE)
-    b.block.operators.append(Operator(VARIABLE_WRITE, ("target",), ("v",), location='loc("write")'))
-    return b.graph("y")

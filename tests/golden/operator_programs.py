@@ -20,6 +20,7 @@ from tosa_convert.graph.opset import OPERATORS
 
 TARGET: Final = 'loc("target")'
 AFTER: Final = 'loc("after")'
+WRITE: Final = 'loc("write")'
 
 _SHAPE: Final = "its result is a shape, which is known before the program runs"
 #: Operators without a result that a backend could get wrong, and why.
@@ -173,6 +174,7 @@ def with_state(kind: str) -> Graph:
     variable = b.variable("state", result.dtype, result.shape or (), initial=zeros)
     b.output(b.read(variable))
     b.write(variable, result)
+    b._block.operators[-1].location = WRITE
     return b.graph()
 
 

@@ -9,15 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden.correct_backends import CorrectBackend
-from golden.faulty_backends import (
-    TARGET,
-    Faulty,
-    inputs,
-    moved,
-    one_element,
-    program,
-    with_state,
-)
+from golden.faulty_backends import TARGET, Faulty, inputs, moved, one_element, program
+from golden.operator_programs import WRITE, with_state
+from golden.operator_programs import inputs as inputs_of
 
 from tosa_convert.builder import Builder, Value
 from tosa_convert.errors import fail
@@ -252,10 +246,11 @@ def test_an_operator_that_no_part_may_have_is_listed_as_not_judged() -> None:
 
 def test_a_wrong_state_may_be_of_any_operator_that_was_refused() -> None:
     backend = refusing(all_parts, TARGET)
-    result = bisect(with_state(), backend, inputs("TANH"), engine="numpy")
+    graph = with_state("TANH")
+    result = bisect(graph, backend, inputs_of(graph), engine="numpy")
     kind, places = named(result)
     assert kind == "by-itself"
-    assert {TARGET, 'loc("write")'} <= set(places)
+    assert {TARGET, WRITE} <= set(places)
     assert result.compared
 
 

@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 from golden.conftest import Builder
 from golden.correct_backends import CORRECT, CorrectBackend
-from golden.faulty_backends import (
-    TARGET,
-    Faulty,
-    in_region,
-    inputs,
-    moved,
-    one_element,
-    program,
+from golden.faulty_backends import TARGET, Faulty, inputs, moved, one_element, program
+from golden.operator_faults import UNITS, accepts_what_the_rule_allows, judged
+from golden.operator_programs import (
+    AFTER,
+    OPERATORS_WITH_FAULTS,
+    WITHOUT_FAULTS,
+    WRITE,
+    in_branch,
+    in_loop,
     with_state,
 )
-from golden.operator_faults import UNITS, accepts_what_the_rule_allows, judged
-from golden.operator_programs import OPERATORS_WITH_FAULTS, WITHOUT_FAULTS
+from golden.operator_programs import inputs as inputs_of
 
 from tosa_convert.builder import Builder as MakeProgram
 from tosa_convert.builder import Value
@@ -185,33 +185,36 @@ def test_all_faults_are_named_if_asked_for() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "path"), [("COND_IF", "then"), ("WHILE_LOOP", "body[0]")])
-def test_a_fault_in_a_region_is_named(kind: str, path: str) -> None:
-    result = agreed(in_region(kind), Faulty(change=moved(1.01)), X)
-    assert named(result) == ("by-itself", [TARGET])
-    assert result.first is not None
-    assert f"{kind} {path} operator #1 TANH" in result.first.operators[0][1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "path"), [("COND_IF", "then"), ("WHILE_LOOP", "body[0]")])
-def test_operators_that_are_wrong_only_when_fused_in_a_region_are_named(
-    kind: str, path: str
+@pytest.mark.parametrize(
+    ("graph", "path"),
+    [(in_branch("TANH"), "COND_IF then"), (in_loop("TANH"), "WHILE_LOOP body[0]")],
+    ids=["branch", "loop"],
+)
+@pytest.mark.parametrize(
+    ("backend", "expected"),
+    [
+        (Faulty(change=moved(1.01)), ("by-itself", [TARGET])),
+        (Faulty(change=moved(1.01), fused_with=AFTER), ("in-context", [TARGET, AFTER])),
+    ],
+    ids=["alone", "fused"],
+)
+def test_a_fault_in_a_region_is_named(
+    graph: Graph, path: str, backend: Faulty, expected: tuple[str, list[str]]
 ) -> None:
-    backend = Faulty(change=moved(1.01), places=('loc("s")',), fused_with=TARGET)
-    result = agreed(in_region(kind), backend, X)
-    assert named(result) == ("in-context", ['loc("s")', TARGET])
+    result = agreed(graph, backend, inputs_of(graph))
+    assert named(result) == expected
     assert result.first is not None
-    assert f"{kind} {path} operator #0 SIGMOID" in result.first.operators[0][1]
+    assert f"{path} operator #0 TANH" in result.first.operators[0][1]
 
 
 @pytest.mark.slow
 def test_a_wrong_state_is_named() -> None:
-    graph = with_state()
-    assert bisect(graph, CorrectBackend(), X).ok
-    result = agreed(graph, Faulty(changes_state=True, places=()), X)
-    assert named(result) == ("by-itself", ['loc("write")'])
-    result = agreed(graph, Faulty(change=moved(1.01)), X)
+    graph = with_state("TANH")
+    x = inputs_of(graph)
+    assert bisect(graph, CorrectBackend(), x).ok
+    result = agreed(graph, Faulty(changes_state=True, places=()), x)
+    assert named(result) == ("by-itself", [WRITE])
+    result = agreed(graph, Faulty(change=moved(1.01)), x)
     assert named(result) == ("by-itself", [TARGET])
     assert result.outputs is not None
     assert [tensor.name for tensor in result.outputs.failures] == ["variable:state"]
@@ -222,18 +225,19 @@ def notes_on_variables(found: Comparison) -> list[str]:
 
 
 def test_a_state_that_the_backend_does_not_give_is_reported_as_not_compared() -> None:
-    graph = with_state()
-    result = run(graph, X)
+    graph = with_state("TANH")
+    x = inputs_of(graph)
+    result = run(graph, x)
     outputs = Record("left", result.outputs)
-    (note,) = notes_on_variables(check(graph, outputs, X))
+    (note,) = notes_on_variables(check(graph, outputs, x))
     assert note == "variable state: not compared: the backend does not give its state"
     wrong = {**result.outputs, "variable:state": result.variables["state"] + 1}
-    assert not check(graph, Record("left", wrong), X).ok
-    states = {"state": np.full(X["x"].shape, 0.25, np.float32)}
-    again = run(graph, X, variables=states)
+    assert not check(graph, Record("left", wrong), x).ok
+    states = {"state": np.full_like(result.variables["state"], 0.25)}
+    again = run(graph, x, variables=states)
     right = {**again.outputs, "variable:state": again.variables["state"]}
-    assert check(graph, Record("left", right), X, variables=states).ok
-    assert not check(graph, Record("left", right), X).ok
+    assert check(graph, Record("left", right), x, variables=states).ok
+    assert not check(graph, Record("left", right), x).ok
 
 
 def written_in_a_region(kind: str, *, exact: bool = False) -> Graph:

@@ -46,7 +46,7 @@ def edges_of(
     look: returns the elements of an operand, or -1 for the result, that are looked at alone.
     """
     if call.spec.accuracy == "operand":
-        yield from _INDICES(call)
+        yield from _indices(call)
         return
     count = len(call.operands)
     for position, array in enumerate(call.operands):
@@ -57,7 +57,7 @@ def edges_of(
         for label, mask in _of_operand(look(position, array), kind):
             yield name + label, mask
         if row.domain == "index":
-            yield from _INDICES(call)
+            yield from _indices(call)
     if call.result.dtype is not None:
         yield from _of_result(call, look(-1, result), call.result.dtype)
     if call.spec.name in _OWN:
@@ -145,9 +145,6 @@ def _indices(call: Call) -> Masks:
             rows = call.operands[0].shape[1]
             yield "first index", array == 0
             yield "last index", array == rows - 1
-
-
-_INDICES: Final = _indices
 
 
 def _comparison(call: Call, result: Array) -> Masks:
