@@ -369,7 +369,7 @@ def planted(network: Network, kind: str, link: str, choose: random.Random) -> Pl
         sources["fakequant"], outputs = steps(module, network.arguments, keys)
         if link == "fakequant":
             _, honest = steps(quantised, network.arguments, keys)
-            if _distance(outputs, network.outputs) < _TIMES * _distance(honest, network.outputs):
+            if distance(outputs, network.outputs) < _TIMES * distance(honest, network.outputs):
                 return None
     elif link == "fakequant":
         return None
@@ -403,7 +403,7 @@ def planted(network: Network, kind: str, link: str, choose: random.Random) -> Pl
         backend = Faulty(made.main.operators[place].outputs[0], of_result(kind, choose))
         right = run(made, network.inputs, engine="numpy").outputs
         answer = backend.compute(made, made.main.outputs, network.inputs, [], Path())
-        if _distance([answer[k] for k in right], list(right.values())) < least:
+        if distance([answer[k] for k in right], list(right.values())) < least:
             return None
         sources["device"] = backend
     return Planted(sources, link, kind, place, owner, module)
@@ -411,10 +411,10 @@ def planted(network: Network, kind: str, link: str, choose: random.Random) -> Pl
 
 def _changes(graph: Graph, other: Graph, inputs: Mapping[str, Array], least: float) -> bool:
     right, found = (run(one, inputs, engine="numpy").outputs for one in (graph, other))
-    return _distance(list(found.values()), list(right.values())) >= least
+    return distance(list(found.values()), list(right.values())) >= least
 
 
-def _distance(found: Sequence[Array], right: Sequence[Array]) -> float:
+def distance(found: Sequence[Array], right: Sequence[Array]) -> float:
     """Return the largest error of an output, by the root of the mean square."""
     worst = 0.0
     for one, other in zip(found, right, strict=True):

@@ -29,6 +29,7 @@ ROOT: Final = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "zoo"), str(ROOT)]
 
 import torch  # noqa: E402
+from golden.chain_faults import distance  # noqa: E402
 from networks import TORCH, networks  # noqa: E402
 
 import tosa_convert as tc  # noqa: E402
@@ -135,15 +136,6 @@ def with_fault(module: Any, choose: random.Random) -> tuple[str, Any] | None:
     return f"{kind} of {type(part).__name__}", made
 
 
-def _distance(found: Sequence[Array], right: Sequence[Array]) -> float:
-    pairs = [
-        (a.astype(np.float64), b.astype(np.float64)) for a, b in zip(found, right, strict=True)
-    ]
-    sizes = [float(np.sqrt(np.mean(np.square(b)))) or 1.0 for _, b in pairs]
-    errors = [float(np.sqrt(np.mean(np.square(a - b)))) for a, b in pairs]
-    return max(e / s for e, s in zip(errors, sizes, strict=True))
-
-
 def accepted(found: list[Array], graph: Any, inputs: list[Array]) -> bool:
     """Return whether `assert_close` accepts results."""
     try:
@@ -199,11 +191,11 @@ def judged(
             continue
         given = drawn(example, draws)
         right, found = runs["torch"](given), _results(made[1], given)
-        if not _distance(found, right) >= LEAST:
+        if not distance(found, right) >= LEAST:
             continue
         row["faults"] += 1
         if accepted(found, graph, arrays(given)):
-            row["missed"].append([made[0], draws, round(_distance(found, right), 6)])
+            row["missed"].append([made[0], draws, round(distance(found, right), 6)])
         for author, ok in _by_authors(found, right).items():
             row["missed by authors"][author] += ok
     return row
