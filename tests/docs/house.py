@@ -226,14 +226,11 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     ),
     **{
         f"frontends.stablehlo.{name}": ({"jaxlib"}, "JAX has no public name for what it calls")
-        for name in ("modules", "run_module")
+        for name in ("convert", "run_module")
     },
     "frontends.torch.archive": ({"sympy"}, "torch writes sizes with it, and brings it"),
     "frontends.onnx.convert": ({"google"}, "ONNX brings protobuf, whose errors it raises"),
-    **{
-        f"frontends.onnx.rules.{name}": ({"ml_dtypes"}, "numpy has the short types from there")
-        for name in ("casts", "elementwise")
-    },
+    "frontends.onnx.rules.elementwise": ({"ml_dtypes"}, "numpy has the short types from there"),
     "frontends.keras.convert": ({"google"}, "TensorFlow brings protobuf, whose errors it raises"),
 }
 

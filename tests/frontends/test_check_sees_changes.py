@@ -108,7 +108,7 @@ CHANGES = {
     "torch: decompose": Change(
         "torch",
         TORCH,
-        "tosa_convert.frontends.torch.direct",
+        "tosa_convert.frontends.torch.convert",
         "decompositions",
         calling("import torch; made[torch.ops.aten.silu.default] = lambda x: x * 1.5"),
     ),

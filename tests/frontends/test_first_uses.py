@@ -32,7 +32,7 @@ def of_torch(function: Any, arguments: Any, path: Path) -> Case:
     import torch
     from torch.utils import _pytree as pytree
 
-    from tosa_convert.frontends.torch.direct import lower_directly
+    from tosa_convert.frontends.torch.convert import lower_directly
 
     class Called(torch.nn.Module):
         def forward(self, *given: Any) -> Any:

@@ -13,7 +13,7 @@ import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
 
 pytest.importorskip("jax", reason="jax is not installed")
-modules = pytest.importorskip("tosa_convert.frontends.stablehlo.modules")
+modules = pytest.importorskip("tosa_convert.frontends.stablehlo.convert")
 _written = pytest.importorskip("frontends.stablehlo_releases.write_modules")
 FOLDER: Path = _written.FOLDER
 arguments = _written.arguments

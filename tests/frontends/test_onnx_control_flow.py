@@ -56,7 +56,7 @@ def model(text: str, opset: int = 21) -> Any:
 
 
 def program(given: Any) -> Graph:
-    from tosa_convert.frontends.onnx.program import lower_graph
+    from tosa_convert.frontends.onnx.convert import lower_graph
     from tosa_convert.frontends.onnx.weights import Weights
 
     found = lower_graph(given, Weights(Path()), ("i64",))
@@ -183,7 +183,7 @@ def test_a_function_of_the_model_gets_its_attributes() -> None:
 
 
 def test_a_node_that_does_not_lower_is_named_with_its_place() -> None:
-    from tosa_convert.frontends.onnx.program import lower_graph
+    from tosa_convert.frontends.onnx.convert import lower_graph
     from tosa_convert.frontends.onnx.weights import Weights
 
     given = model("main (float[2, 5, 5] x) => (int64[3, n] y) { y = NonZero(x) }")
@@ -256,7 +256,7 @@ def test_a_comparison_of_an_open_size_is_not_settled_by_the_sizes_that_are_tried
             y = Where (is_long, e, t)
         }}"""
     )
-    from tosa_convert.frontends.onnx.program import lower_model
+    from tosa_convert.frontends.onnx.convert import lower_model
     from tosa_convert.frontends.onnx.weights import Weights
 
     found = lower_model(given, Weights(Path()), ("i64",))
@@ -283,7 +283,7 @@ def test_a_comparison_of_an_open_size_is_not_settled_by_the_sizes_that_are_tried
 def test_a_quotient_of_an_open_size_is_refused_if_it_is_rounded(
     divisor: int, use: str, is_refused: bool
 ) -> None:
-    from tosa_convert.frontends.onnx.program import lower_model
+    from tosa_convert.frontends.onnx.convert import lower_model
     from tosa_convert.frontends.onnx.weights import Weights
 
     given = model(
@@ -306,7 +306,7 @@ def test_a_quotient_of_an_open_size_is_refused_if_it_is_rounded(
 def test_a_slice_that_an_open_size_may_clamp_is_refused(
     start: int, end: int, is_refused: bool
 ) -> None:
-    from tosa_convert.frontends.onnx.program import lower_model
+    from tosa_convert.frontends.onnx.convert import lower_model
     from tosa_convert.frontends.onnx.weights import Weights
 
     given = model(

@@ -197,7 +197,7 @@ def model(row: Row) -> Any:
 def test_a_node_has_the_results_of_onnxruntime_and_few_operators(name: str) -> None:
     import onnxruntime
 
-    from tosa_convert.frontends.onnx.program import lower_graph
+    from tosa_convert.frontends.onnx.convert import lower_graph
     from tosa_convert.frontends.onnx.weights import Weights
 
     row, made = ROWS[name], model(ROWS[name])

@@ -167,7 +167,7 @@ def test_a_program_without_tensors_is_refused() -> None:
 def test_complex_inputs_are_refused_before_torch_decomposes_them() -> None:
     import torch
 
-    from tosa_convert.frontends.torch.direct import lower_directly
+    from tosa_convert.frontends.torch.convert import lower_directly
     from tosa_convert.frontends.torch.refusals import NotLoweredError
 
     class Imaginary(torch.nn.Module):

@@ -162,7 +162,7 @@ def test_weights_are_views_of_the_memory_of_torch() -> None:
 
 
 def test_all_that_does_not_lower_is_named_with_its_line() -> None:
-    from tosa_convert.frontends.torch.direct import lower_directly
+    from tosa_convert.frontends.torch.convert import lower_directly
     from tosa_convert.frontends.torch.refusals import NotLoweredError
 
     class Unlowered(torch.nn.Module):

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.read_result import with_own_outputs
-from tosa_convert.frontends.torch.direct import lower_directly
+from tosa_convert.frontends.torch.convert import lower_directly
 from tosa_convert.frontends.torch.refusals import NotLoweredError
 from tosa_convert.frontends.torch.rules.node import view_of
 

@@ -26,7 +26,7 @@ class Program(torch.nn.Module):  # type: ignore[misc,unused-ignore]
 def lowered(function: Callable[..., Any], *arguments: Any, narrow: str = "i64") -> Graph:
     """Return the valid program of a function."""
     from tosa_convert.frontends.read_result import with_own_outputs
-    from tosa_convert.frontends.torch.direct import lower_directly
+    from tosa_convert.frontends.torch.convert import lower_directly
 
     with torch.no_grad():
         program = torch.export.export(Program(function), arguments)

@@ -24,10 +24,24 @@ from tosa_convert.frontends.onnx.node import (
     Maybe,
     Names,
     Node,
+    Rule,
     Stop,
     names_used,
 )
-from tosa_convert.frontends.onnx.table import MICROSOFT, OWN, RULES
+from tosa_convert.frontends.onnx.rules import (
+    classical,
+    control_flow,
+    elementwise,
+    indexing,
+    microsoft,
+    movement,
+    products,
+    quantized,
+    recurrent,
+    reductions,
+    resize,
+    windows,
+)
 from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.frontends.process.request import CutOperator
 from tosa_convert.frontends.process.request import NotLowered as Unlowered
@@ -441,3 +455,28 @@ def _type_of(item: Item | None) -> bytes:
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(item.dtype))
     data: bytes = helper.make_tensor_type_proto(kind, item.shape).SerializeToString()
     return data
+
+
+# -- the table of operators ------------------------------------------------------------------------
+# Name -> the rule that lowers it. No two sets of operators share one.
+
+_MODULES: Final = (
+    *(classical, control_flow, elementwise, indexing, movement, products),
+    *(quantized, recurrent, reductions, resize, windows),
+)
+#: Of ONNX's own sets of operators.
+RULES: Final[dict[str, Rule]] = {
+    **{kind: rule for module in _MODULES for kind, rule in module.RULES.items()},
+    **microsoft.OWN_DOMAIN,
+    **{
+        kind: quantized.with_dequantised_weights(products.RULES[kind])
+        for kind in quantized.PRODUCTS
+    },
+}
+#: Of com.microsoft.
+MICROSOFT: Final[dict[str, Rule]] = microsoft.RULES
+#: Rules that take known operands themselves: they move elements without a copy, or keep what is
+#: quantised. Other operators of known operands are computed by onnx.
+OWN: Final[frozenset[str]] = (
+    control_flow.OWN | indexing.OWN | movement.OWN | products.OWN | quantized.OWN
+)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
+import io
+import itertools
 import json
 import re
+import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import jax
+import numpy as np
+from jax import export
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters.mlir import make_ir_context
+from jaxlib import _jax
 
-from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats.write import save
 from tosa_convert.frontends.jax.convert import rows_of
 from tosa_convert.frontends.jax.lowering import Arguments, lower_function, use_cpu
@@ -25,22 +32,22 @@ from tosa_convert.frontends.module_header import (
     MAIN,
     argument_names,
     choose_function,
+    functions,
     result_names,
+    set_argument_types,
+    symbol,
     unique,
 )
 from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, Request
 from tosa_convert.frontends.process.request import NotLowered as Unlowered
-from tosa_convert.frontends.stablehlo import elementwise, quantised, run_module, structured
-from tosa_convert.frontends.stablehlo.attributes import shape_of
-from tosa_convert.frontends.stablehlo.evaluate import SCOPE, Evaluator
-from tosa_convert.frontends.stablehlo.modules import read_module, refined, rename_to_main
+from tosa_convert.frontends.stablehlo import operations, quantised, run_module
+from tosa_convert.frontends.stablehlo.evaluate import SCOPE, Evaluator, shape_of
+from tosa_convert.frontends.stablehlo.quantised import with_encodings
 from tosa_convert.frontends.unlowered import unlowered
 
 #: The file in the folder that runs the module for `--check`.
 _RUNS: Final = "run_module.py"
-_RULES: Final = {
-    name: quantised.aware(rule) for name, rule in {**elementwise.RULES, **structured.RULES}.items()
-}
+_RULES: Final = {name: quantised.aware(rule) for name, rule in operations.RULES.items()}
 #: The number of an operation in the name stack of its equations; the last is the innermost.
 _NUMBER: Final = re.compile(re.escape(SCOPE) + r"(\d+)")
 #: What JAX calls a result, such as `result['logits'][0]`.
@@ -182,3 +189,189 @@ def _names(function: Any) -> tuple[list[str], list[str]]:
             words[0] = f"output_{words[0]}"
         outputs[position] = ".".join(words) or outputs[position]
     return argument_names(function), unique(outputs)
+
+
+# -- reading modules -------------------------------------------------------------------------------
+
+_BYTECODE: Final = b"ML\xefR"
+#: How the producer of a portable artifact begins.
+_ARTIFACT: Final = b"StableHLO_v"
+#: How MLIR names the dialect of quantised types, in text and in bytecode.
+_QUANTISED: Final = ('!"quant"', "dialect 'quant' is unknown")
+#: Lists of numbers that text before StableHLO 1.0 has as `dense<[1, 2]> : tensor<2xi64>`.
+_LIST: Final = re.compile(
+    r"\b((?:broadcast_|expanding_)?dimensions|known_\w*expanding_dimensions|permutation|strides|"
+    r"broadcast_sizes|slice_sizes|(?:start|limit)_indices|(?:edge|interior)_padding\w*|fft_length|"
+    r"window_(?:dimensions|strides|dilations|reversal)|(?:base_dilations|[lr]hs_dilation))"
+    r" = dense<([^>]*)> : tensor<(\d+)x(i64|i1)>"
+)
+#: The custom call that has the type of an argument before its sizes were set.
+_WRAPPER: Final = "stablehlo.shape_refinement_operand_wrapper"
+#: What the assertions of `jax.export` say of the arguments with symbolic sizes, and the sizes of each.
+_SYMBOLIC: Final = re.compile(r"polymorphic shapes specifications: (.*?)\. Obtained")
+_SYMBOLIC_SHAPE: Final = re.compile(r"\.shape = (\(.*?\))(?=,(?:kw)?args|$)")
+#: The most dimensions of a tensor in such a list.
+_MOST_NUMBERS: Final = 64
+
+
+def read_module(data: bytes, where: str, context: Any) -> Any:
+    """Parse a module."""
+    try:
+        return _parsed(data, context)
+    except (ir.MLIRError, ValueError, UnicodeDecodeError) as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        said = "; ".join(lines[1:3] or lines[:1] or [type(error).__name__])
+        hint = (
+            "a portable artifact (.mlirbc of jax.export) can be read by later releases, text cannot"
+        )
+        if any(name in said for name in _QUANTISED):
+            message = f"JAX's bindings do not parse quantised types: {said.partition(' type')[0]}"
+            hint = (
+                "text with a scale for each tensor or channel is read: write the module as text; or, if "
+                "this is MLIR bytecode and no portable artifact, pip install iree-base-compiler, which "
+                "parses it"
+            )
+            raise fail("unsupported-dtype", where, message, hint) from None
+        raise fail(
+            "malformed-mlir", where, f"MLIR's parser of jaxlib refuses it: {said}", hint
+        ) from None
+
+
+def _parsed(data: bytes, context: Any) -> Any:
+    """Return a module. Text that current MLIR refuses is tried with lists as current text has them."""
+    if data.startswith(_BYTECODE):
+        if data[5:].startswith(_ARTIFACT):
+            return stablehlo.deserialize_portable_artifact(context, data)
+        return _of_bytecode(data, context)
+    if is_exported(data):
+        exported = export.deserialize(bytearray(data))
+        return stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized)
+    text = with_encodings(data.decode())
+    try:
+        return ir.Module.parse(text, context)
+    except ir.MLIRError:
+        current = _LIST.sub(_as_array, text)
+        if current == text:
+            raise
+        return ir.Module.parse(current, context)
+
+
+def _of_bytecode(data: bytes, context: Any) -> Any:
+    """Return the module in bytecode. IREE's bindings print one that has quantised types as text."""
+    try:
+        return ir.Module.parse(data, context)
+    except ir.MLIRError as error:
+        if not any(name in str(error) for name in _QUANTISED):
+            raise
+        try:
+            other = importlib.import_module("iree.compiler.ir")
+        except ImportError:
+            raise error from None
+        try:
+            with other.Context():
+                text = other.Module.parse(data).operation.get_asm(enable_debug_info=True)
+        except other.MLIRError:
+            raise error from None
+    return ir.Module.parse(with_encodings(text), context)
+
+
+def _as_array(found: re.Match[str]) -> str:
+    """Return a list of numbers as current text has it: `array<i64: 1, 2>`."""
+    name, values, count, kind = found.groups()
+    numbers = [word.strip() for word in values.strip("[]").split(",") if word.strip()]
+    if len(numbers) == 1:
+        numbers *= min(int(count), _MOST_NUMBERS)
+    return f"{name} = array<{kind}{': ' if numbers else ''}{', '.join(numbers)}>"
+
+
+def is_exported(data: bytes) -> bool:
+    """Return whether a file is a function of `jax.export`: a flatbuffer around a portable artifact."""
+    start = data.find(_BYTECODE)
+    return start > 0 and data[start + 5 :].startswith(_ARTIFACT)
+
+
+def rename_to_main(module: Any, name: str) -> None:
+    """Give a function the name @main, which XLA runs; what has it gets another one."""
+    if name == MAIN:
+        return
+    names = {symbol(ir, row) for row in functions(module)}
+    other = next(made for number in itertools.count() if (made := f"{MAIN}_{number}") not in names)
+    for old, new, visibility in ((MAIN, other, "private"), (name, MAIN, "public")):
+        for row in functions(module):
+            if symbol(ir, row) == old:
+                ir.SymbolTable.replace_all_symbol_uses(old, new, module.operation)
+                ir.SymbolTable.set_symbol_name(row, new)
+                row.attributes["sym_visibility"] = ir.StringAttr.get(visibility)
+
+
+def _keep_type(function: Any, argument: Any, kind: Any) -> None:
+    """Give the uses of an argument the type that it had, until that is inferred.
+
+    Calls of functions would not verify otherwise. StableHLO's own pass for arguments writes this
+    custom call.
+    """
+    sizes = argument.type.shape
+    integers = ir.RankedTensorType.get([len(sizes)], ir.IntegerType.get_signless(64))
+    positions = ir.RankedTensorType.get([1], ir.IntegerType.get_signless(64))
+    with ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]):
+        value = ir.DenseElementsAttr.get(np.array(sizes, np.int64), type=integers)
+        shape = ir.Operation.create(
+            "stablehlo.constant", results=[integers], attributes={"value": value}
+        )
+        made = ir.Operation.create(
+            "stablehlo.custom_call",
+            results=[kind],
+            operands=[argument, shape.result],
+            attributes={
+                "call_target_name": ir.StringAttr.get(_WRAPPER),
+                "indices_of_shape_operands": ir.DenseElementsAttr.get(
+                    np.array([1], np.int64), type=positions
+                ),
+            },
+        )
+    argument.replace_all_uses_except(made.result, made)
+
+
+def _symbolic(module: Any, kinds: Mapping[str, Any]) -> str:
+    """Return which arguments have open sizes: with JAX's symbols if there are any, else their types."""
+    found = {name: str(kind) for name, kind in kinds.items() if "?" in str(kind)}
+    said = _SYMBOLIC.search(module.operation.get_asm(large_elements_limit=16)) if found else None
+    rows = _SYMBOLIC_SHAPE.findall(said[1]) if said else []
+    pairs = zip(found, rows if len(rows) == len(found) else found.values(), strict=True)
+    return ", ".join(f"{name} is {text}" for name, text in pairs)
+
+
+def refined(module: Any, request: Request) -> Any:
+    """Return a module with the sizes of arguments set, and those of all other tensors inferred."""
+    (function,) = [row for row in functions(module) if symbol(ir, row) == MAIN]
+    arguments = function.regions[0].blocks[0].arguments
+    kinds = [argument.type for argument in arguments]
+    set_argument_types(
+        ir, function, request, lambda kind, sizes: ir.RankedTensorType.get(sizes, kind.element_type)
+    )
+    for argument, kind in zip(arguments, kinds, strict=True):
+        if argument.type != kind:
+            _keep_type(function, argument, kind)
+    names = argument_names(function)
+    shown = _symbolic(module, dict(zip(names, kinds, strict=True)))
+    words: list[str] = []
+    for name, argument in zip(names, arguments, strict=True):
+        if "?" in str(argument.type):
+            sizes = "x".join("1" if size < 0 else str(size) for size in argument.type.shape)
+            words += ["--input-shape", f"{name}={sizes}"]
+    if words:
+        message = f"sizes of its arguments are not fixed: {shown}"
+        hint = f"set them, with your numbers: {shlex.join(words)}"
+        raise fail("unsupported-shape", request.shown, message, hint)
+    stream = io.BytesIO()
+    module.operation.write_bytecode(stream)
+    try:
+        made = _jax.mlir.refine_polymorphic_shapes(stream.getvalue(), True, True)
+    except Exception as error:  # The class of the bindings has no public name.
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        said = lines[0] if lines else type(error).__name__
+        hint = f"set sizes that fit with --input-shape: {shown}" if shown else ""
+        raise fail(
+            "unsupported-shape", request.shown, f"shapes stay unknown: {said}", hint
+        ) from None
+    return ir.Module.parse(made, module.context)

@@ -18,10 +18,9 @@ from jax import lax
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 
-from tosa_convert.frontends.jax.rescaling import is_rescaled, rescale
+from tosa_convert.frontends.jax.primitives import is_rescaled, rescale
 from tosa_convert.frontends.lowering.scope import NotLowered
-from tosa_convert.frontends.stablehlo.attributes import array_of, dtype_of, shape_of
-from tosa_convert.frontends.stablehlo.evaluate import Operation, Rule
+from tosa_convert.frontends.stablehlo.evaluate import Operation, Rule, array_of, dtype_of, shape_of
 
 _TYPE: Final = re.compile(
     r"!quant\.uniform<([iu])(\d+)(?:<(-?\d+):(-?\d+)>)?:(\w+)(?::(\d+))?,\s*([^<>]*)>"

@@ -32,11 +32,12 @@ from tosa_convert.frontends.process.request import (
 from tosa_convert.frontends.torch.export import (
     arrays_of,
     example_tensors,
+    is_quantised,
     load_program,
+    remarks_of,
     value_of_tensor,
     write_states,
 )
-from tosa_convert.frontends.torch.facts import is_quantised, remarks_of
 from tosa_convert.frontends.torch.refusals import place_of
 from tosa_convert.frontends.torch.signature import (
     CHANGED_STATE,

@@ -1,4 +1,8 @@
-"""Reading at computed indices."""
+"""Reading and writing at computed indices.
+
+SCATTER writes rows at indices that all differ. Where several may be equal, and the result does not
+depend on which one of them is taken, every index is compared with every position.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +13,34 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.arithmetic import compared, divided
+from tosa_convert.frontends.lowering.arithmetic import (
+    combination,
+    compared,
+    divided,
+    floor_quotient,
+)
 from tosa_convert.frontends.lowering.indexing import (
     MOST_COMPARED,
     as_rows,
+    clamped,
+    combined_rows,
     from_front,
     from_rows,
     positions,
     rows_at,
+    write_rows,
 )
 from tosa_convert.frontends.lowering.products import product
-from tosa_convert.frontends.lowering.reductions import summed
+from tosa_convert.frontends.lowering.reductions import (
+    by_operator,
+    cumulative,
+    extreme,
+    multiplied,
+    summed,
+)
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
-from tosa_convert.frontends.lowering.types import BOOL, INT32
+from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, INT32, is_float, is_small
+from tosa_convert.frontends.torch.rules.elementwise import combined, where
 from tosa_convert.frontends.torch.rules.node import Node, Rule
 
 
@@ -230,6 +249,263 @@ def _search_sorted(
     return n.convert(summed(s, s.cast(is_below, INT32), (is_below.rank - 1,)), n.dtype)
 
 
+# -- writing ---------------------------------------------------------------------------------------
+
+# -- elements ------------------------------------------------------------------------------------
+
+
+def _scatter(n: Node, a: Array, dim: int, index: Array, source: Array) -> Array:
+    """Put elements at indices along an axis."""
+    s = n.scope
+    if a.rank == 0:
+        return layout.reshape(s, source, ())
+    axis = dim % a.rank
+    source = layout.cut(s, source, [0] * a.rank, index.shape)
+    if a.rank == 2 and axis == 0 and index.stored[1] == 1 and index.shape[1] == a.shape[1]:
+        # Whole rows.
+        rows = Array(index.dtype, (index.shape[0], 1), index.data, index.value)
+        return _written(n, a, layout.reshape(s, n.index(rows), (index.shape[0],)), source)
+    part = cut_to(n, a, index.shape, axis)
+    table, rows = lines_of(n, part, axis), lines_of(n, source, axis)
+    at = layout.moved(s, n.index(index), axis, a.rank - 1)
+    at = layout.reshape(s, at, (table.shape[0], index.shape[axis]))
+    made = s.apply("scatter", [table, at, rows], table.dtype)
+    return _put_back(n, a, of_lines(n, made, part.shape, axis, a.dtype))
+
+
+def _put_back(n: Node, a: Array, made: Array) -> Array:
+    """Put an array in place of the first elements of another."""
+    s = n.scope
+    for k, size in enumerate(a.shape):
+        if made.shape[k] < size:
+            first = [made.shape[j] if j == k else 0 for j in range(a.rank)]
+            stops = [made.shape[j] if j > k else a.shape[j] for j in range(a.rank)]
+            beyond = layout.cut(s, a, first, stops)
+            parts = [as_rows(s, one) for one in (made, beyond)]
+            made = from_rows(s, layout.concatenate(s, parts, k), a.dtype)
+    return made
+
+
+def _hits(n: Node, index: Array, size: int) -> Array:
+    """Return which position each index is, [..., size]."""
+    if index.size * size > MOST_COMPARED:
+        reason = f"{index.size} indices of {size} positions are too many to compare"
+        raise NotLowered(reason, "scatter fewer elements at once, or compute it outside")
+    every = constant(np.arange(size, dtype=np.int32))
+    index = from_front(n.scope, index, size)
+    return n.scope.equal(layout.reshape(n.scope, index, (*index.shape, 1)), every)
+
+
+def _scatter_number(n: Node, a: Array, dim: int, index: Array, number: Any) -> Array:
+    """Put a number wherever an index is."""
+    if a.rank == 0:
+        return n.arrays(number)[0]
+    s, axis = n.scope, dim % a.rank
+    part = cut_to(n, a, index.shape, axis)
+    hit = _hits(n, layout.moved(s, index, axis, a.rank - 1), part.shape[axis])
+    found = by_operator(s, hit, (a.rank - 1,), "reduce_any")
+    return _put_back(n, a, where(n, layout.moved(s, found, a.rank - 1, axis), number, part))
+
+
+def _index_fill(n: Node, a: Array, dim: int, index: Array, number: Any) -> Array:
+    """Put a number in the rows of an index, of which several may be equal."""
+    if a.rank == 0:
+        return n.arrays(number)[0]
+    size = a.shape[dim]
+    found = by_operator(
+        n.scope, _hits(n, layout.reshape(n.scope, index, (index.size,)), size), (0,), "reduce_any"
+    )
+    shape = [size if axis == dim % a.rank else 1 for axis in range(a.rank)]
+    return where(n, layout.reshape(n.scope, found, shape), number, a)
+
+
+#: Reduction of torch -> that of the lowering.
+_WORDS: Final = {
+    "sum": "add",
+    "add": "add",
+    "mean": "add",
+    "prod": "mul",
+    "multiply": "mul",
+    "amax": "max",
+    "amin": "min",
+}
+
+
+def _reduce(
+    n: Node,
+    a: Array,
+    dim: int,
+    index: Array,
+    source: Any,
+    reduce: str = "sum",
+    *,
+    include_self: bool = True,
+) -> Array:
+    """Reduce at each position the elements with its index, and what it had before."""
+    if a.rank == 0 or a.dtype == BOOL:
+        raise NotLowered("it reduces truth values, or one number", "use other operators")
+    s, axis, last = n.scope, dim % a.rank, a.rank - 1
+    kind = FLOAT32 if is_float(a.dtype) else INT32 if is_small(a.dtype) else a.dtype
+    part = cut_to(n, a, index.shape, axis)
+    if not isinstance(source, Array):
+        source = layout.broadcast_to(s, constant(np.asarray(source, kind)), index.shape)
+    source = layout.cut(s, source, [0] * a.rank, index.shape)
+    at, old, new = (layout.moved(s, one, axis, last) for one in (index, part, source))
+    old, new = n.convert(old, kind), n.convert(new, kind)
+    hit = _hits(n, at, part.shape[axis])
+    new = layout.reshape(s, new, (*new.shape, 1))
+    made = _reduced(n, s.select(hit, new, n.neutral(_WORDS[reduce], kind)), last, _WORDS[reduce])
+    if include_self:
+        made = combination(s, _WORDS[reduce])(old, made)
+    if reduce == "mean" or not include_self:
+        count = by_operator(s, s.cast(hit, INT32), (last,), "reduce_sum")
+        is_hit = s.greater(count, 0)
+        if reduce == "mean":
+            count = s.add(count, 1) if include_self else s.maximum(count, 1)
+            divide = divided if is_float(kind) else floor_quotient
+            made = divide(s, made, n.convert(count, kind))
+        made = s.select(is_hit, made, old)
+    return _put_back(n, a, n.convert(layout.moved(s, made, last, axis), a.dtype))
+
+
+def _reduced(n: Node, a: Array, axis: int, word: str) -> Array:
+    if word == "add":
+        return by_operator(n.scope, a, (axis,), "reduce_sum")
+    if word == "mul":
+        return multiplied(n.scope, a, (axis,))
+    return extreme(n.scope, a, (axis,), word)
+
+
+# -- rows ----------------------------------------------------------------------------------------
+
+
+def _written(n: Node, table: Array, index: Array, rows: Array) -> Array:
+    """Write rows [W, C] into a table [K, C]: of equal indices that are known, the last one counts."""
+    s = n.scope
+    if index.data is not None or index.size > table.shape[0]:
+        return combined_rows(s, table, index, n.convert(rows, table.dtype), "set")
+    made = write_rows(s, as_rows(s, table), index, as_rows(s, n.convert(rows, table.dtype)))
+    return from_rows(s, made, table.dtype)
+
+
+def _added(n: Node, table: Array, index: Array, rows: Array) -> Array:
+    """Add rows [W, C] to those of a table [K, C]; many by a product with ones where an index is."""
+    s, (count, columns) = n.scope, table.shape
+    if index.data is not None or count * index.size * columns <= MOST_COMPARED:
+        return combined_rows(s, table, index, rows, "add")
+    hit = n.convert(_hits(n, index, count), table.dtype)
+    left = layout.reshape(s, layout.transpose(s, hit, (1, 0)), (1, count, index.size))
+    made = product(s, left, layout.reshape(s, rows, (1, *rows.shape)), table.dtype)
+    return s.add(table, layout.reshape(s, made, table.shape))
+
+
+def _in_every_row(n: Node, index: Array, dim: int, source: Array) -> Array:
+    """Repeat the indices along one axis for every element of the source."""
+    held = layout.reshape(n.scope, index, (index.size,))
+    return layout.broadcast(n.scope, held, source.shape, (dim % max(source.rank, 1),))
+
+
+def _index_copy(n: Node, a: Array, dim: int, index: Array, source: Array) -> Array:
+    if a.rank == 0:
+        return layout.reshape(n.scope, source, ())
+    return _scatter(n, a, dim, _in_every_row(n, index, dim, source), source)
+
+
+def _index_add(
+    n: Node, a: Array, dim: int, index: Array, source: Array, *, alpha: Any = 1
+) -> Array:
+    if a.rank == 0:
+        raise NotLowered("it adds to one number", "use add")
+    s, axis = n.scope, dim % a.rank
+    if alpha != 1:
+        source = combined(s, "mul", *n.arrays(source, alpha))
+    front, rows = (layout.moved(s, n.convert(one, a.dtype), axis, 0) for one in (a, source))
+    width = a.size // a.shape[axis]
+    table = layout.reshape(s, front, (a.shape[axis], width))
+    at = from_front(s, layout.reshape(s, index, (index.size,)), a.shape[axis])
+    made = _added(n, table, at, layout.reshape(s, rows, (index.size, width)))
+    return layout.moved(s, layout.reshape(s, made, front.shape), 0, axis)
+
+
+def _index_put(
+    n: Node,
+    a: Array,
+    indices: Sequence[Array | None],
+    values: Array,
+    accumulate: bool = False,
+    unsafe: bool = False,
+) -> Array:
+    """Lower `a[indices] = values`: the dimensions that are indexed are the rows of a table."""
+    if any(one is not None and one.dtype == BOOL for one in indices):
+        return _masked_put(n, a, indices, values, accumulate)
+    s = n.scope
+    axes, index, batch = places_of(n, a.shape, indices)
+    rest = [k for k in range(a.rank) if k not in axes]
+    order, tail = (*axes, *rest), [a.shape[k] for k in rest]
+    rows, width, count = math.prod(a.shape[k] for k in axes), math.prod(tail), math.prod(batch)
+    # Neighbouring indices lie where the first of them does; others come first.
+    is_one = axes == list(range(axes[0], axes[-1] + 1))
+    before = axes[0] if is_one else 0
+    values = n.convert(values, a.dtype)
+    number = values if values.size == 1 else None
+    values = layout.broadcast_to(s, values, (*tail[:before], *batch, *tail[before:]))
+    places_of_batch = range(before, before + len(batch))
+    moved = [*places_of_batch, *(k for k in range(values.rank) if k not in places_of_batch)]
+    table = layout.reshape(s, layout.transpose(s, a, order), (rows, width))
+    values = layout.reshape(s, layout.transpose(s, values, moved), (count, width))
+    if accumulate:
+        made = _added(n, table, index, values)
+    elif number is not None and index.data is None and count * rows <= MOST_COMPARED:
+        found = by_operator(s, _hits(n, index, rows), (0,), "reduce_any")
+        held = layout.reshape(s, number, (1, 1))
+        made = where(n, layout.reshape(s, found, (rows, 1)), held, table)
+    else:
+        made = _written(n, table, index, values)
+    made = layout.reshape(s, made, [a.shape[k] for k in order])
+    return layout.transpose(s, made, np.argsort(order).tolist())
+
+
+def _masked_put(
+    n: Node, a: Array, indices: Sequence[Array | None], values: Array, accumulate: bool
+) -> Array:
+    """Lower `a[mask] = values`: one value by a selection, others one after the other."""
+    mask = indices[0]
+    if mask is None or len(indices) != 1 or (values.size != 1 and accumulate):
+        raise NotLowered("the number of its elements depends on the data", "use torch.where")
+    if values.size != 1:
+        rest = a.shape[mask.rank :]
+        return _in_turn(n, a, mask, layout.broadcast_to(n.scope, values, (values.shape[0], *rest)))
+    mask = layout.reshape(n.scope, mask, (*mask.shape, *[1] * (a.rank - mask.rank)))
+    x, value = n.arrays(a, layout.reshape(n.scope, values, (1,) * a.rank))
+    return where(n, mask, combined(n.scope, "add", x, value) if accumulate else value, x)
+
+
+def _in_turn(n: Node, a: Array, mask: Array, source: Array) -> Array:
+    """Put rows, one after the other, where a mask of the first dimensions is true."""
+    s, width = n.scope, math.prod(a.shape[mask.rank :])
+    rows = source.size // max(width, 1)
+    if not rows or not mask.size:
+        raise NotLowered("it has no elements to put", "leave it out")
+    flat = layout.reshape(s, n.convert(source, a.dtype), (source.size,))
+    table = layout.reshape(s, layout.cut(s, flat, [0], [rows * width]), (rows, width))
+    flags = n.convert(layout.reshape(s, mask, (mask.size,)), INT32)
+    place = clamped(s, s.add(cumulative(s, flags, 0, False, "add"), -1), rows - 1)
+    made = from_rows(s, rows_at(s, as_rows(s, table), place), a.dtype)
+    mask = layout.reshape(s, mask, (*mask.shape, *[1] * (a.rank - mask.rank)))
+    return where(n, mask, layout.reshape(s, made, a.shape), a)
+
+
+def _masked_scatter(n: Node, a: Array, mask: Array, source: Array) -> Array:
+    """Put elements, one after the other, where a mask is true; by rows that the mask takes whole."""
+    s, shape = n.scope, np.broadcast_shapes(a.shape, mask.shape)
+    a, mask = (layout.broadcast_to(s, one, shape) for one in (a, mask))
+    kept = max((k + 1 for k, size in enumerate(mask.stored) if size > 1), default=0)
+    if source.size >= math.prod(shape[kept:]):
+        first = (*shape[:kept], *[1] * (len(shape) - kept))
+        mask = layout.reshape(s, layout.cut(s, mask, [0] * len(shape), first), shape[:kept])
+    return _in_turn(n, a, mask, source)
+
+
 RULES: Final[dict[str, Rule]] = {
     "embedding": lambda n, weight, index, *_: rows_of(n, weight, index),
     "index_select": index_select,
@@ -243,4 +519,20 @@ RULES: Final[dict[str, Rule]] = {
         ("embedding_bag.padding_idx", "_embedding_bag", "_embedding_bag_forward_only"),
         _embedding_bag,
     ),
+    "scatter": _scatter,
+    "scatter.value": _scatter_number,
+    "scatter.reduce": _reduce,
+    "scatter.value_reduce": _reduce,
+    "scatter_add": _reduce,
+    "scatter_reduce": _reduce,
+    "masked_fill": lambda n, a, mask, value: where(n, mask, value, a),
+    "masked_scatter": _masked_scatter,
+    "index_copy": _index_copy,
+    "index_fill": _index_fill,
+    "index_reduce": lambda n, a, dim, index, source, *given, **named: _reduce(
+        n, a, dim, _in_every_row(n, index, dim, source), source, *given, **named
+    ),
+    "index_add": _index_add,
+    "index_put": _index_put,
+    "_index_put_impl": _index_put,
 }
