@@ -1,7 +1,8 @@
 """Programs of a framework, one for each operator and element types, at the ends of these types.
 
 A table has rows of expressions of `x`, `y` and `z`, the operands, and the types that each is tried with.
-What the framework computes is recorded once: `python tests/frontends/matrix.py torch` or `jax`.
+What the framework computes is recorded once: `python tests/frontends/matrix.py torch`, `jax`
+or `onnx`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from tosa_convert.golden.models.compare_model import as_slot
 FLOATS: Final = ("float32", "float16", "bfloat16", "float64")
 SIGNED: Final = ("int8", "int16", "int32", "int64")
 BITS: Final = (*SIGNED, "uint8", "bool")
+#: Integers of few bits, which numpy does not have; programs hold them in bytes.
+WHOLE_BITS: Final = ("int4", "uint4")
 _SIZES: Final = (
     *(2.0**-149, 1e-40, 2.0**-24, 1e-6, 1e-3, 0.1, 0.3, 0.5, 0.7, 1, 1.5, 2, 2.5, 3, 6, 7.25, 20),
     *(40.7, 88, 89, 100, 128.5, 300, 5000, 65504, 1e6, 2.0**24 + 2, 3e9, 1e30, 3e38, math.inf),
@@ -72,6 +75,10 @@ def dtype(name: str) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
+def _is_whole(name: str) -> bool:
+    return dtype(name).kind in "iu" or name in WHOLE_BITS
+
+
 def _cast(numbers: Any, name: str) -> Any:
     with np.errstate(all="ignore"):
         return np.asarray(numbers, np.float64).astype(dtype(name))
@@ -81,20 +88,21 @@ def ends(name: str, is_few: bool = False, is_narrow: bool = False) -> Any:
     """Return the ends of a type, and what lies between them; of few for pairs."""
     if name == "bool":
         return np.array([False, True, True])
-    if dtype(name).kind not in "iu":
+    if not _is_whole(name):
         sizes = _FEW if is_few else (0.0, -0.0, *_SIZES, *(-x for x in _SIZES))
         if name == "float64":  # What FP32 has, too, and computes with.
             sizes = tuple(float(np.float32(x)) for x in sizes if abs(x) < 1e31)
         return _cast((*sizes, math.inf, -math.inf, math.nan), name)
-    limits = np.iinfo(name)
-    low, high = limits.min, limits.max
+    limits: Any = ml_dtypes.iinfo(dtype(name))  # type: ignore[no-untyped-call]
+    low, high = int(limits.min), int(limits.max)
     if name == "int64":  # Sums and products fit: TOSA does not define what overflows 64 bits.
         fitting = (46340, 3_000_000_000) if is_few else (2**30, 2**58)
         high = fitting[0 if is_narrow else 1]
         low = -high
     between = [-1, 0, 1, 2, -3, 7, 100] if is_few else _WHOLE
     numbers = {low, low + 1, high, high - 1, high // 2 + 1, low // 2, *between}
-    return np.array(sorted(x for x in numbers if low <= x <= high), name)
+    kind = "int8" if name in WHOLE_BITS else name
+    return np.array(sorted(x for x in numbers if low <= x <= high), kind).astype(dtype(name))
 
 
 def _without_subnormals(numbers: Any) -> Any:
@@ -165,7 +173,7 @@ def cases(module: Any) -> Iterator[Case]:
     """Return the programs of a table, by expressions."""
     wide = set(module.WIDE)
     for row in module.TABLE:
-        for text in filter(None, (part.strip() for part in row.expressions.split(";"))):
+        for text in filter(None, (" ".join(part.split()) for part in row.expressions.split(";"))):
             for types in row.types:
                 words = set(types.split("/"))
                 for is_narrow in (False, True) if words & wide else (False,):
@@ -320,7 +328,11 @@ def _results(module: Any, group: Sequence[Case], path: Path) -> str | list[Any]:
     rows = [row for row in tc.validate(graph) if row.code != "requires-extension"]
     if rows:
         return f"refused: {rows[0].code}: {rows[0].message}"
-    arrays = [one for given in operands for one in given]
+    arrays = [
+        one.astype(np.int8) if one.dtype.name in WHOLE_BITS else one
+        for given in operands
+        for one in given
+    ]
     inputs = {
         name: as_slot(one, graph.main.tensors[name])
         for name, one in zip(graph.main.inputs, arrays, strict=True)

@@ -1,4 +1,4 @@
-"""Operators of torch and JAX by element type at the ends of these, against what the framework computes.
+"""Operators of torch, JAX and ONNX by element type at the ends of these, against what each computes.
 
 The framework's numbers are recorded, see matrix.py. A program is equal, or refused by name.
 """
@@ -15,7 +15,12 @@ from frontends import matrix
 
 _PARTS = 4
 #: Framework -> how many programs are equal at least, of all parts.
-_EQUAL = {"torch": 3000, "jax": 1600}
+_EQUAL = {"torch": 3000, "jax": 1600, "onnx": 2000}
+
+
+def _need(framework: str) -> None:
+    for module in (framework, "onnxruntime")[: 1 + (framework == "onnx")]:
+        pytest.importorskip(module, reason=f"{module} is not installed")
 
 
 @pytest.mark.slow
@@ -25,7 +30,7 @@ _EQUAL = {"torch": 3000, "jax": 1600}
 def test_every_program_is_equal_or_refused_by_name(
     framework: str, part: int, tmp_path: Path
 ) -> None:
-    pytest.importorskip(framework, reason=f"{framework} is not installed")
+    _need(framework)
 
     def is_of_part(case: matrix.Case) -> bool:
         return crc32(case.expression.encode()) % _PARTS == part
@@ -40,7 +45,7 @@ def test_every_program_is_equal_or_refused_by_name(
 
 @pytest.mark.parametrize("framework", _EQUAL)
 def test_every_record_is_of_a_case_of_the_table(framework: str) -> None:
-    pytest.importorskip(framework, reason=f"{framework} is not installed")
+    _need(framework)
     _, known = matrix.table_of(framework)
     assert matrix.recorded(framework).keys() <= known.keys()
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from frontends.run_parts import run_parts
 
-import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 
 onnx: Any = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -61,33 +60,6 @@ def numbers(shape: Sequence[int]) -> Any:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
-#: Growing by whole numbers and others, shrinking, and both. 10 * 2.3 is 23 in FP32 and less in FP64.
-SIZES = [
-    ((1, 2, 4, 5), (1, 1, 2, 3)),
-    ((1, 2, 4, 10), (1, 1, 1.5, 2.3)),
-    ((1, 2, 7, 10), (1, 1, 0.3, 0.7)),
-    ((1, 2, 8, 9), (1, 1, 2, 0.7)),
-    ((1, 1, 3, 3, 3), (1, 1, 2, 2, 2)),
-]
-FORMS = [("Resize", 10), ("Resize", 13), ("Upsample", 9), ("Upsample", 7)]
-
-
-@pytest.mark.parametrize(("shape", "scales"), SIZES)
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
-@pytest.mark.parametrize(("kind", "opset"), FORMS)
-def test_each_form_has_the_positions_of_its_version(
-    tmp_path: Path, kind: str, opset: int, mode: str, shape: Any, scales: Any
-) -> None:
-    if kind == "Upsample" and min(scales) < 1:
-        pytest.skip("Upsample only grows")
-    path = resized(tmp_path / "m.onnx", kind, opset, mode, shape, scales)
-    x = numbers(shape)
-    expected = by_runtime(path, x=x)
-    found = tc.run(tc.frontends.from_onnx(path), {"x": x}).outputs["y"]
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("scales", [(1, 1, 1.5, 2.3), (1, 1, 0.6, 0.7), (1, 1, 1.5, 0.7)])
 def test_positions_survive_that_the_operators_of_a_model_are_converted_to_newer_ones(
     tmp_path: Path, scales: Any
@@ -123,54 +95,3 @@ def test_positions_survive_that_the_operators_of_a_model_are_converted_to_newer_
 
 
 # -- reductions ----------------------------------------------------------------------------------
-
-REDUCTIONS = [
-    *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"),
-    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"),
-]
-#: Attributes and the operand with the axes; [] is a constant without elements, None leaves it out.
-FORMS_OF_AXES = [
-    ({}, None),
-    ({"keepdims": 0}, []),
-    ({"noop_with_empty_axes": 1}, None),
-    ({"noop_with_empty_axes": 1, "keepdims": 0}, []),
-    ({"noop_with_empty_axes": 0}, []),
-    ({"noop_with_empty_axes": 1, "keepdims": 0}, [-1, 0]),
-]
-
-
-@pytest.mark.parametrize("kind", REDUCTIONS)
-@pytest.mark.parametrize("element", [np.float32, np.int32])
-def test_a_reduction_without_axes_is_one_over_all_or_over_none(
-    tmp_path: Path, kind: str, element: Any
-) -> None:
-    """All forms are nodes of one model, whose outputs are named after them."""
-    if kind.startswith("ReduceLog") and element is np.int32:
-        pytest.skip("onnxruntime has no such kernel")
-    helper, since = onnx.helper, 13 if kind == "ReduceSum" else 18
-    number = helper.np_dtype_to_tensor_dtype(np.dtype(element))
-    nodes, axes = [], []
-    for index, (attributes, given) in enumerate(FORMS_OF_AXES):
-        inputs = ["x"] if given is None else ["x", f"axes{index}"]
-        if given is not None:
-            axes.append(onnx.numpy_helper.from_array(np.array(given, np.int64), inputs[1]))
-        nodes.append(helper.make_node(kind, inputs, [f"y{index}"], **attributes))
-    ports = [
-        helper.make_tensor_value_info(name, number, (2, 3, 4) if name == "x" else None)
-        for name in ("x", *(node.output[0] for node in nodes))
-    ]
-    graph = helper.make_graph(nodes, "graph", ports[:1], ports[1:], axes)
-    path = tmp_path / "m.onnx"
-    opsets = [helper.make_opsetid("", since)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-    x = np.random.default_rng(0).uniform(1, 3, (2, 3, 4)).astype(element)
-    expected = all_by_runtime(path, x=x)
-    if element is np.int32 and kind == "ReduceL2":
-        with pytest.raises(tc.TosaConvertError, match=f"onnx.{kind} .*has no lowering"):
-            tc.frontends.from_onnx(path)
-        return
-    found = tc.run(tc.frontends.from_onnx(path), {"x": x}).outputs
-    assert found.keys() == {f"y{index}" for index in range(len(nodes))}
-    for want, got in zip(expected, found.values(), strict=True):
-        assert got.shape == want.shape
-        np.testing.assert_allclose(got, want, rtol=1e-4)

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from frontends.onnx_models import node, saved
-from frontends.test_onnx import one
 
 import tosa_convert as tc
 
@@ -19,44 +17,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def judge(folder: Path, kind: str, x: Any, *constants: Any, **attributes: Any) -> None:
-    """Compare one operator with onnxruntime, which runs the file that `one` wrote."""
-    import onnxruntime
-
-    found = one(folder, kind, x, *constants, **attributes)
-    session = onnxruntime.InferenceSession(folder / "m.onnx", providers=["CPUExecutionProvider"])
-    expected: Any = session.run(None, {"x": x})[0]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, strict=True)
-
-
 def values(*shape: int) -> Any:
     return np.random.default_rng(0).normal(size=shape).astype(np.float32)
-
-
-@pytest.mark.parametrize("mode", ["CRD", "DCR"])
-@pytest.mark.parametrize(("shape", "size"), [((1, 18, 4, 5), 3), ((2, 8, 3, 3), 2)])
-def test_channels_become_pixels(
-    tmp_path: Path, mode: str, shape: tuple[int, ...], size: int
-) -> None:
-    judge(tmp_path, "DepthToSpace", values(*shape), mode=mode, blocksize=size)
-
-
-@pytest.mark.parametrize("axes", [[0], [1, 2], [-1], None])
-@pytest.mark.parametrize("keepdims", [0, 1])
-def test_a_norm_lowers_over_any_axes(tmp_path: Path, axes: list[int] | None, keepdims: int) -> None:
-    given = [] if axes is None else [np.array(axes, np.int64)]
-    judge(tmp_path, "ReduceL2", values(2, 3, 4), *given, keepdims=keepdims)
-
-
-@pytest.mark.parametrize("positions", ["half_pixel", "pytorch_half_pixel", "align_corners"])
-@pytest.mark.parametrize("given", ["sizes", "scales"])
-def test_a_linear_enlargement_lowers_by_sizes_and_by_scales(
-    tmp_path: Path, positions: str, given: str
-) -> None:
-    scales = None if given == "sizes" else np.array([1, 1, 5, 3], np.float32)
-    sizes = [np.array([1, 2, 15, 12], np.int64)] if given == "sizes" else []
-    attributes = {"mode": "linear", "coordinate_transformation_mode": positions}
-    judge(tmp_path, "Resize", values(1, 2, 3, 4), None, scales, *sizes, **attributes)
 
 
 # -- whole models ------------------------------------------------------------------------------------
@@ -233,62 +195,3 @@ def test_nodes_without_a_name_are_called_after_what_they_make(tmp_path: Path) ->
         (one.where.rpartition(": ")[2], one.message.split()[0]) for one in caught.value.findings
     }
     assert found == {("u", "onnx.Unique")}
-
-
-#: Nodes on inputs and constants of INT64 whose operands or results leave 32 bits.
-_WIDE: list[tuple[str, list[str], dict[str, Any]]] = [
-    ("Add", ["x", "y"], {}),
-    ("Add", ["x", "one"], {}),
-    ("Add", ["column", "y"], {}),
-    ("Sub", ["x", "y"], {}),
-    ("Sub", ["one", "x"], {}),
-    ("Mul", ["x", "y"], {}),
-    ("Mul", ["y", "great"], {}),
-    ("Div", ["x", "y"], {}),
-    ("Mod", ["x", "y"], {}),
-    ("Mod", ["x", "y"], {"fmod": 1}),
-    ("Neg", ["x"], {}),
-    ("Abs", ["x"], {}),
-    ("Sign", ["x"], {}),
-    ("Max", ["x", "y"], {}),
-    ("Min", ["x", "great"], {}),
-    ("Clip", ["x", "low", "high"], {}),
-    ("Pow", ["y", "two"], {}),
-    ("CumSum", ["x", "zero"], {}),
-    ("ReduceSum", ["x"], {}),
-    ("ReduceMax", ["x"], {}),
-    ("ReduceMin", ["x"], {}),
-    ("ReduceProd", ["y"], {}),
-    ("ReduceL1", ["x"], {}),
-    ("Greater", ["x", "y"], {}),
-    ("Less", ["x", "great"], {}),
-    ("Equal", ["x", "great"], {}),
-]
-
-
-@pytest.mark.slow
-def test_integers_of_64_bits_leave_32(tmp_path: Path) -> None:
-    import onnxruntime
-
-    x = np.array([5_000_000_000, -7, 7, -(1 << 40)])
-    given = {"x": x, "y": np.array([3, 2, -2, 3_000_000_000])}
-    weights: dict[str, Any] = {
-        "zero": np.int64(0),
-        "one": np.int64(1),
-        "two": np.int64(2),
-        "low": np.int64(-6 * 10**9),
-        "high": np.int64(6 * 10**9),
-        "great": x[:1],
-        "column": x[:, None],
-    }
-    names = [f"{kind}_{index}" for index, (kind, _, _) in enumerate(_WIDE)]
-    nodes = [
-        node(kind, operands, [name], name=name, **attributes)
-        for name, (kind, operands, attributes) in zip(names, _WIDE, strict=True)
-    ]
-    inputs: dict[str, Any] = {name: (array.dtype, [4]) for name, array in given.items()}
-    path = saved(tmp_path / "m.onnx", nodes, inputs, names, weights)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    found = tc.run(tc.frontends.from_onnx(path), given, engine="numpy").outputs
-    for name, expected in zip(names, session.run(None, given), strict=True):
-        np.testing.assert_array_equal(found[name], expected, name)
