@@ -20,7 +20,7 @@ def test_every_file_has_cases_and_no_name_occurs_twice() -> None:
     cases = find_cases([str(FOLDER)], ["torch"])
     files = Counter(name.partition("/")[2].partition(":")[0] for name in cases.names)
     assert set(files) == {path.name for path in FOLDER.glob("*.py")} - {"programs.py"}
-    assert len(cases.names) >= 400
+    assert len(cases.names) >= 280
     members = [name.partition(":")[2] for name in cases.names if "random_sequences" not in name]
     assert len(set(members)) == len(members)
 
@@ -33,8 +33,6 @@ def test_every_file_has_cases_and_no_name_occurs_twice() -> None:
 def test_a_sample_of_the_programs_is_equal_to_torch(tmp_path: Path) -> None:
     names = (
         *("layers.py:make_gelu", "tensors.py:make_embedding", "random_sequences.py:make_seed_0"),
-        *("elementwise.py:make_fmax", "element_types.py:make_shift_right_int32"),
-        *("element_types.py:make_matmul_int32", "element_types.py:make_maximum_uint8"),
         *(
             "convolutions.py:make_max_pool2d_ceil_short",
             "convolutions.py:make_max_pool2d_dilated_ceil",

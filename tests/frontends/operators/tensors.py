@@ -1,4 +1,4 @@
-"""Reductions, views and indexing of torch."""
+"""Reductions, views, indexing and comparisons of torch."""
 
 from __future__ import annotations
 
@@ -205,3 +205,24 @@ def make_cholesky_solve_upper() -> Program:
         return torch.cholesky_solve(y, factor, upper=True)
 
     return of(solve, floats(3, 3), floats(3, 1, seed=1))
+
+
+def _all_comparisons(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Compare with a number that FP32 rounds up and FP16 rounds down."""
+    return x == 0.1, x != 0.1, x < 0.1, x <= 0.1, x > 0.1, x >= 0.1
+
+
+make_compare_number = partial(of, _all_comparisons, torch.tensor([0.1, 0.3, -0.1]))
+make_compare_number_half = partial(of, _all_comparisons, torch.tensor([0.1, 0.3, -0.1]).half())
+make_compare_number_int32 = partial(
+    of, _all_comparisons, torch.tensor([0, 1, -1], dtype=torch.int32)
+)
+make_fmod_number = partial(of, lambda x: torch.fmod(x * 5, 0.7), floats(2, 3, 4))
+
+
+def make_fmod_of_multiples() -> Program:
+    """Divide 0.7 * 3 by 0.7: the quotient may round to 3 or to less."""
+    return of(torch.fmod, ints(40).float() * 0.7, torch.tensor([0.7]))
+
+
+make_rrelu = partial(of, torch.nn.RReLU(), floats(2, 3, 4))
