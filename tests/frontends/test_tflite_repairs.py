@@ -156,6 +156,31 @@ def test_operators_that_have_hybrid_kernels_are_told_of(
         assert not said or said[0].startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "sizes", "wanted", "is_told"),
+    [
+        # Of 12 fractions half are even; LiteRT rounds 89.5 to 89 here, and to 90 in two.
+        ("uint8", (7, 5), (3, 4), True),
+        ("uint8", (6, 4), (4, 4), False),
+        ("uint8", (13, 13), (7, 7), False),
+        ("int8", (7, 5), (3, 4), False),
+    ],
+)
+def test_resized_bytes_whose_halves_tflite_does_not_hold_are_told_of(
+    dtype: str, sizes: tuple[int, int], wanted: tuple[int, int], is_told: bool
+) -> None:
+    from tosa_convert.frontends.tflite import convert
+
+    rows = [
+        TensorRow("x", dtype, (1, *sizes, 2), None, (0.5,), (0,)),
+        TensorRow("n", "int32", (2,), np.array(wanted, np.int32)),
+        TensorRow("y", dtype, (1, *wanted, 2), None, (0.5,), (0,)),
+    ]
+    resized = OperatorRow("RESIZE_BILINEAR", (0, 1), (2,))
+    said = convert._remarks(read_tflite(model(rows, [resized], [0], [2])))
+    assert [text[:43] for text in said] == ['RESIZE_BILINEAR of uint8 that makes "y": TF'] * is_told
+
+
 @pytest.mark.parametrize("inside", [False, True])
 def test_products_of_floats_with_integer_weights_are_told_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, inside: bool

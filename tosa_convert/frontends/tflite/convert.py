@@ -24,6 +24,7 @@ from tosa_convert.frontends.tflite.read import (
     read_tflite,
     with_first_subgraph,
 )
+from tosa_convert.frontends.tflite.rules.windows import rounds_halves
 from tosa_convert.graph.model import counted
 from tosa_convert.io.files import map_file
 from tosa_convert.io.flatbuffer_tables import FlatbufferError
@@ -87,7 +88,7 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
 
 
 def _remarks(model: TfliteFile) -> list[str]:
-    return [*_hybrid_remarks(model), *_custom_remarks(model)]
+    return [*_hybrid_remarks(model), *_custom_remarks(model), *_resize_remarks(model)]
 
 
 def _hybrid_remarks(model: TfliteFile) -> list[str]:
@@ -114,6 +115,25 @@ def _custom_remarks(model: TfliteFile) -> list[str]:
     listed = ", ".join(dict.fromkeys(names))
     what = "only a program that has them can run it"
     return [f"{counted(len(names), 'custom operator')} became CUSTOM of TOSA: {listed}; {what}"]
+
+
+def _resize_remarks(model: TfliteFile) -> list[str]:
+    """Tell of resized bytes of which TFLite's kernel rounds some halves down."""
+    found = []
+    for part in reached(model):
+        for one in part.operators:
+            result = part.result(one)
+            if operator_name(one.code) == "RESIZE_BILINEAR" and result.dtype == "uint8":
+                sizes = part.operands(one)[0].shape[1:3], result.shape[1:3]
+                aligned, half = (bool(one.option(at, "b")) for at in (2, 3))
+                if min((*sizes[0], *sizes[1]), default=0) > 0 and rounds_halves(
+                    list(zip(*sizes, strict=True)), aligned=aligned, half=half
+                ):
+                    found.append(f'"{result.name}"')
+    if not found:
+        return []
+    what = "TFLite computes in FP32, and its elements halfway between two integers may be 1 less"
+    return [f"RESIZE_BILINEAR of uint8 that makes {', '.join(found)}: {what}"]
 
 
 def _value(model: TfliteFile, number: int, name: str) -> Value:

@@ -204,6 +204,13 @@ def _of_unsigned(
     return rescaled(s, positive, scale, np.int8, zero=-_HALF, is_once=True)
 
 
+def rounds_halves(pairs: Sequence[tuple[int, int]], *, aligned: bool, half: bool) -> bool:
+    """Return whether bytes between others may be halves that TFLite's FP32 does not hold exactly."""
+    axes = [_exact(*pair, aligned=aligned, half=half) for pair in pairs]
+    fractions = axes[0].numerator * axes[1].numerator
+    return fractions % 2 == 0 and fractions & (fractions - 1) != 0
+
+
 def _in_fractions(size: int, wanted: int, *, aligned: bool, half: bool) -> ResizeAxis:
     """Round the steps to fractions, as TFLite does for integers."""
     if aligned and wanted > 1:
