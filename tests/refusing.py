@@ -1,4 +1,4 @@
-"""What tests expect of a call that is refused."""
+"""Check that a call is refused with the code and message that a test expects."""
 
 from __future__ import annotations
 

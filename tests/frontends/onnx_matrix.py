@@ -430,7 +430,7 @@ TABLE: Final = (
         84,
         1,
     ),
-    # To onnxruntime a NaN is no maximum.
+    # onnxruntime ignores NaN in a maximum.
     Row('Normalizer(x, norm="MAX", domain=ML)', "6,3", ("float32",), 84, 1),
     *(
         Row(
@@ -509,7 +509,7 @@ _DOMAINS: Final = {
     "MICROSOFT": ("com.microsoft", 1),
     "TRAINING": ("ai.onnx.preview.training", 1),
 }
-#: What expressions call domains, and constants that are no numbers of Python.
+#: Names of domains in expressions, and of constants that Python cannot write as numbers.
 _NAMES: Final = {
     **{name: domain for name, (domain, _) in _DOMAINS.items()},
     "nan": math.nan,
@@ -518,7 +518,7 @@ _NAMES: Final = {
 
 
 class _Nodes:
-    """The names of an expression: its operands, operators, `of` and `zero` for constants, and `none`.
+    """Hold the names of an expression: operands, operators, `of` and `zero` for constants, and `none`.
 
     through: operands of types that numpy lacks come in as FP32.
     """

@@ -221,7 +221,7 @@ def main() -> None:
             module, example = make()
             leaves = example if isinstance(example, tuple) else (example,)
             if not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
-                raise TypeError("its arguments are no tensors")
+                raise TypeError("its arguments are not all tensors")
             row = judged(name, module.eval(), leaves, given.seeds, given.faults)
         except Exception as error:
             print(

@@ -1,4 +1,4 @@
-"""The bounds on errors in programs; test_compliance.py has those of the official verifier."""
+"""Test the bounds on errors in programs; test_compliance.py has those of the official verifier."""
 
 from __future__ import annotations
 

@@ -200,6 +200,11 @@ def test_perplexity_is_that_of_the_next_tokens(builder: MakeBuilder, in_a_row: b
     assert found.perplexity == pytest.approx({"tosa": expected, "device": 7}, rel=1e-6)
     assert f"perplexity: tosa {expected:.5g}, device 7" in str(found)
     assert found.to_dict()["perplexity"]["device"] == pytest.approx(7)
+    # Integers without a scale stand for no numbers.
+    sources = {"tosa": graph, "device": {"logits": even.astype(np.int8)}}
+    found = golden.chain(sources, calls, calls=in_a_row, perplexity="tokens", engine="numpy")
+    assert list(found.perplexity) == ["tosa"]
+    assert "note: device: no perplexity" in str(found)
 
 
 def test_perplexity_needs_tokens_of_the_vocabulary(builder: MakeBuilder) -> None:

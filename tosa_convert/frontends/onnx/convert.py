@@ -229,7 +229,7 @@ def set_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 @dataclass(frozen=True)
 class Lowered:
-    """What became of a model. graph: the program; None if something does not lower."""
+    """Hold the result of lowering. graph: the program; None if an operator does not lower."""
 
     graph: Graph | None
     problems: Sequence[Unlowered]

@@ -248,7 +248,7 @@ def _element(word: str, dtype: Any) -> Any:
 
 
 class Attributes:
-    """The attributes of an operation, by name, as values of Python."""
+    """Hold the attributes of an operation, by name, as values of Python."""
 
     def __init__(self, operation: Any) -> None:
         self._operation = operation

@@ -39,7 +39,7 @@ _THE_MODEL: Final = "the model"
 
 @dataclass(frozen=True)
 class Lowered:
-    """What became of a model. graph: the program; None if something does not lower."""
+    """Hold the result of lowering. graph: the program; None if an operator does not lower."""
 
     graph: Graph | None
     problems: Sequence[Left]

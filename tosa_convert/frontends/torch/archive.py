@@ -361,7 +361,7 @@ _KINDS: Final = {
 
 
 class MappedWeights(NamedTuple):
-    """A program's archive without its large weights, and these.
+    """Hold a program's archive without its large weights, and these.
 
     archive: a copy, or the file itself if it has all that torch needs.
     tensors: name -> a view of a mapped file.

@@ -264,7 +264,7 @@ _ELEMENT_BYTES: Final = 32
 #: An array in Fortran order is read as a whole if it has at most as many bytes, or at most as many times
 #: those of the file.
 _WHOLE_BYTES, _WHOLE_TIMES = 64 << 20, 8
-#: Sizes; DYNAMIC stands for any.
+#: Sizes of dimensions; DYNAMIC is any size.
 Shape = tuple[int, ...]
 
 
@@ -313,7 +313,7 @@ def _header(file: Any) -> tuple[Shape, np.dtype[Any], bool] | None:
 def _of_another_shape(file: Any, shape: Shape | None) -> Array | None:
     """Return a substitute for an array of an unexpected shape; None if it has the expected one.
 
-    file: at its start; the header is read. Raises ValueError for elements that are no numbers.
+    file: at its start; the header is read. Raises ValueError if the elements are not numbers.
     """
     header = _header(file)
     if header is None:

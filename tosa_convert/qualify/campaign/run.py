@@ -77,7 +77,7 @@ class Finding:
     """A reduced program on which a consumer fails.
 
     cause: what it has in common with other programs of the same defect: the status, and its operators.
-    title, rule: of a report that somebody has looked at: what is wrong, and what TOSA says there.
+    title, rule: what is wrong, and what TOSA says of it, in a report that a person has read.
     """
 
     cause: str

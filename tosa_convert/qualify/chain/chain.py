@@ -342,7 +342,10 @@ def chain(
                 states = work.states
                 opened = [replace(one, states=states.get(one.name, {})) for one in opened]
     joined = in_a_row(found) if calls else of_samples(found)
-    return replace(joined, perplexity=text.perplexity())
+    values = text.perplexity()
+    without = [one.name for one in opened if perplexity and one.name not in values]
+    notes = [f"{name}: no perplexity: it has no logits for each of the tokens" for name in without]
+    return replace(joined, perplexity=values, notes=(*joined.notes, *notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +368,7 @@ class _Opened:
 class _Text:
     """The tokens of a text, and what each source says of the next one.
 
-    name: the input with the tokens; "" if nobody asks. in_a_row: the calls have one text.
+    name: the input with the tokens; "" without perplexity. in_a_row: all calls are of one text.
     logits: by source, a row for each token.
     """
 

@@ -306,7 +306,7 @@ def _matches(s: Scope, rows: Array, grams: Any, step: int) -> Array:
 
 
 class _Step(NamedTuple):
-    """What the parameters of a step share. rate and steps: of rank 0, in floating point."""
+    """Hold what the parameters of a step share. rate and steps: of rank 0, in floating point."""
 
     n: Node
     s: Scope
