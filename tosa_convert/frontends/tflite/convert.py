@@ -122,8 +122,10 @@ def _resize_remarks(model: TfliteFile) -> list[str]:
     found = []
     for part in reached(model):
         for one in part.operators:
+            if operator_name(one.code) != "RESIZE_BILINEAR":
+                continue
             result = part.result(one)
-            if operator_name(one.code) == "RESIZE_BILINEAR" and result.dtype == "uint8":
+            if result.dtype == "uint8":
                 sizes = part.operands(one)[0].shape[1:3], result.shape[1:3]
                 aligned, half = (bool(one.option(at, "b")) for at in (2, 3))
                 if min((*sizes[0], *sizes[1]), default=0) > 0 and rounds_halves(
