@@ -31,7 +31,8 @@ from tosa_convert.golden.backends.sources import (
 )
 from tosa_convert.graph import Graph, Operator, dtype, operator
 from tosa_convert.graph.constant import constant_of
-from tosa_convert.qualify.chain.chain import TIMES, Chain
+from tosa_convert.qualify.chain.chain import Chain
+from tosa_convert.qualify.chain.quantised import TIMES
 from tosa_convert.views.pictures.diagram import build_diagram
 from tosa_convert.views.pictures.errors_overlay import overlay
 
@@ -134,12 +135,73 @@ def test_noise_of_quantisation_is_explained_by_its_scale(builder: MakeBuilder) -
     # Without the step that explains it, or with a larger error, it is not accepted.
     assert not golden.chain({"float": model(), "fake": rounded}, {"x": X}).ok
     wrong = model(scaled=lambda a: a + np.float32(2 * TIMES * scale))
-    found = golden.chain(
-        {"float": model(), "fake": Source("", (integers, *wrong.tensors))}, {"x": X}
-    )
+    found = golden.chain({"float": model(), "fake": quantised(wrong)}, {"x": X})
     assert found.first is not None
     assert found.first.tensor == "scaled"
     assert "quantisation" in found.first.reason
+
+
+def steps(*rows: tuple[str, Array, str]) -> Source:
+    """Return the tensors of a model: the name, the array, and what it is computed from."""
+    found = [
+        recorded(name, partial(np.asarray, array), operands=tuple(given.split()))
+        for name, array, given in rows
+    ]
+    scaled = [row._replace(scale=(SCALE, 0)) if row.dtype == "int8" else row for row in found]
+    return Source("", tuple(scaled))
+
+
+#: Of the integers in `steps`.
+SCALE = 0.001
+
+
+@pytest.mark.parametrize("factor", [1, 1.5])
+@pytest.mark.parametrize("names", ["conv y", "conv conv", "conv norm", "y conv"])
+def test_tensors_of_joined_operators_are_matched_by_their_numbers(
+    names: str, factor: float
+) -> None:
+    norm, y = X * 2 + 1, np.maximum(X, 0)
+    before = steps(("conv", X, ""), ("norm", norm, "conv"), ("y", y, "norm"))
+    first, last = names.split()
+    rows = {"norm": (first, norm * factor, ""), "y": ("end", y * factor, first)}
+    # A copy of the result may have the name, or the last result that of an earlier one.
+    copies = [(last, norm * factor, first)] if last in ("norm", "conv") and last != first else []
+    after = steps(rows["norm"], *copies, rows["y"])
+    found = golden.chain({"float": before, "fake": after}, {"x": X})
+    assert found.ok is (factor == 1), found
+    assert factor > 1 or "norm" in [row.name for row in found.rows]
+
+
+def test_integers_that_cut_values_off_are_named() -> None:
+    before = steps(("a", X, ""), ("y", X, "a"))
+    for limit, is_right in ((127, True), (20, False)):
+        scale = float(np.abs(X).max()) / 127
+        integers = np.clip(np.round(X / scale), -limit, limit).astype(np.int8)
+        rows = steps(("a", X, ""), ("q", integers, "a"), ("y", integers * np.float32(scale), "q"))
+        tensors = [row._replace(scale=row.scale and (scale, 0)) for row in rows.tensors]
+        found = golden.chain({"float": before, "fake": Source("", tuple(tensors))}, {"x": X})
+        assert found.ok is is_right
+        if not is_right:
+            assert found.first is not None
+            assert (found.first.tensor, found.first.reason[-27:]) == (
+                "q",
+                "its integers cut values off",
+            )
+
+
+def test_noise_of_a_small_operand_explains_little() -> None:
+    mean = np.where(X > 0, 1, -1).astype(np.int8)
+    centred = X - mean * np.float32(SCALE)
+    before = steps(("a", X, ""), ("b", centred, "a"), ("y", centred, "b"))
+    for factor in (1, 1.5):
+        rows: list[tuple[str, Array, str]] = [
+            ("a", X, ""),
+            ("mean", mean, "a"),
+            ("c", centred, "a mean"),
+            ("y", centred * factor, "c"),
+        ]
+        found = golden.chain({"float": before, "fake": steps(*rows)}, {"x": X})
+        assert found.ok is (factor == 1), found
 
 
 def test_samples_have_quantiles_and_calls_keep_states(builder: MakeBuilder) -> None:
@@ -209,7 +271,7 @@ def test_perplexity_is_that_of_the_next_tokens(builder: MakeBuilder, in_a_row: b
 
 def test_perplexity_needs_tokens_of_the_vocabulary(builder: MakeBuilder) -> None:
     sources = {"tosa": network(builder), "device": "numpy"}
-    for name, text in (("x", "no input 'x' of integers"), ("y", "no input 'y'")):
+    for name, text in (("x", "'x' of integers, it has float32"), ("y", "'y' of integers, found x")):
         with pytest.raises(TosaConvertError, match=text):
             golden.chain(sources, {"x": X}, perplexity=name, engine="numpy")
 

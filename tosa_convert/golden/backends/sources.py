@@ -175,28 +175,20 @@ _OTHER: Final = 0.02
 _RECOVERED: Final = 0.1
 
 
-def recovered(
-    tensors: Sequence[Recorded], sizes: Mapping[str, float], allowed: float | None = None
-) -> set[str]:
+def recovered(tensors: Sequence[Recorded], sizes: Mapping[str, float]) -> set[str]:
     """Return the tensors of a source that differ much while all that follows from them agrees.
 
     They are not the same tensors: lines of code run several times, and converters join operators.
 
-    sizes: of the errors, as a share of the values, or of what is allowed, which `allowed` says then.
+    sizes: of the errors, as a share of the values.
     """
     found: set[str] = set()
     following: dict[str, set[str]] = {}
     for row in reversed(tensors):
-        own, after = sizes.get(row.name), following.get(row.name, set())
-        limit = allowed or _RECOVERED * (own or 0.0) ** 2
-        if (
-            own is not None
-            and own > (allowed or _OTHER)
-            and after
-            and all(sizes[k] < limit for k in after)
-        ):
+        own, after = sizes.get(row.name, 0.0), following.get(row.name, set())
+        if own > _OTHER and after and all(sizes[k] < _RECOVERED * own**2 for k in after):
             found.add(row.name)
-        elif own is not None:
+        elif row.name in sizes:
             after = {row.name}
         for name in row.operands:
             following.setdefault(name, set()).update(after)

@@ -301,16 +301,20 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
 
 def _watched(torch: Any, module: Any, rows: list[Any], steps: list[Any]) -> Callable[..., Any]:
     """Return what runs a program, and keeps the results of its operators and where each was written."""
+    # What several results, such as those of a split, are computed from.
+    several: dict[Any, list[str]] = {}
 
     class Watch(torch.fx.Interpreter):  # type: ignore[misc]
         def run_node(self, node: Any) -> Any:
             value = super().run_node(node)
-            if node.op == "call_function" and isinstance(value, torch.Tensor):
+            given = [name for k in node.all_input_nodes for name in several.get(k, [k.name])]
+            if node.op == "call_function" and not isinstance(value, torch.Tensor):
+                several[node] = given
+            elif node.op == "call_function":
                 lines = (node.meta.get("stack_trace") or "").splitlines()
                 frames = re.findall(r'File "([^"]*)", line (\d+)', "\n".join(lines))
                 named = str(node.target).startswith("quantized_decomposed.quantize_per_tensor.d")
                 scale = node.args[1:3] if named else None
-                given = [one.name for one in node.all_input_nodes]
                 rows.append((node.name, frames[::-1] or node.name, scale, given))
                 steps.append(_from_torch(torch, value.detach().clone()))
             return value

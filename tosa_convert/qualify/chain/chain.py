@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -38,13 +38,8 @@ from tosa_convert.golden.backends.runners import (
 from tosa_convert.golden.backends.sources import (
     Recorded,
     Source,
-    errors,
-    in_layout,
     recorded,
     recovered,
-    relative_error,
-    root_mean_square,
-    same_tensors,
     steps_of_model,
     tensors_of,
     with_results,
@@ -70,46 +65,13 @@ from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.qualify.bisection.bisect import bisect
 from tosa_convert.qualify.bisection.search import Bisection
+from tosa_convert.qualify.chain.matched import Cell, Row, Table
+from tosa_convert.qualify.chain.quantised import judge_models
 
 #: The shares of the samples of a data set whose errors are stated.
 QUANTILES: Final = (0.5, 0.9, 1.0)
 #: The numbers of a cell, and the heads of their columns.
 _NUMBERS: Final = {"first": "from first", "before": "from before", "share": "of bound", "snr": "dB"}
-
-
-@dataclass(frozen=True, slots=True)
-class Cell(Shown):
-    """What a source has for a tensor.
-
-    first, before: the largest difference from the first source that has the tensor, and from the last
-        one before; of samples, that of the worst. snr: signal to noise against the first, in dB.
-    share: the error as a share of what the link allows; None where nothing says that.
-    quantiles: of `before`, over the samples of a data set.
-    """
-
-    first: float
-    before: float
-    snr: float
-    share: float | None = None
-    quantiles: tuple[float, ...] = ()
-
-    def text(self, name: str) -> str:
-        """Return a number as the table shows it."""
-        value = getattr(self, name)
-        if value is None:
-            return ""
-        return f"{value:.1f}" if name == "snr" and math.isfinite(value) else f"{value:.3g}"
-
-
-@dataclass(frozen=True, slots=True)
-class Row(Shown):
-    """A tensor. cells: by source; that of the first source that has it is None."""
-
-    name: str
-    operator: str
-    location: str
-    shape: tuple[int, ...]
-    cells: Mapping[str, Cell | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +220,6 @@ def in_a_row(chains: Sequence[Chain]) -> Chain:
     return Chain(first.sources, tuple(rows), _first_failures(chains))
 
 
-#: How many times the noise of all quantisations before it a tensor of a framework's model may differ.
-TIMES: Final = 4.0
-#: The noise of arithmetic in FP32, as a share of a tensor's values.
-_NOISE: Final = 2.0**-18
 #: How far an integer that a framework quantised may be from the program's: both round.
 _STEPS: Final = 1.0
 #: What runs the models of frameworks that may be sources.
@@ -377,14 +335,16 @@ class _Text:
     tokens: list[Array] = field(default_factory=list)
     logits: dict[str, list[Array]] = field(default_factory=dict)
 
-    def add(self, inputs: Mapping[str, Array], table: _Table) -> None:
+    def add(self, inputs: Mapping[str, Array], table: Table) -> None:
         """Keep the tokens of a call, and the first result of each source for them."""
         if not self.name:
             return
-        if (array := inputs.get(self.name)) is None or np.asarray(array).dtype.kind not in "iu":
-            message = f"found no input {self.name!r} of integers among {', '.join(inputs)}"
+        array = np.asarray(inputs.get(self.name))
+        if array.dtype.kind not in "iu":
+            found = f"it has {array.dtype}" if self.name in inputs else f"found {', '.join(inputs)}"
+            message = f"expected an input {self.name!r} of integers, {found}"
             raise fail("option-conflict", "perplexity", message, "name the input with the tokens")
-        self.tokens.append(np.asarray(array).reshape(-1))
+        self.tokens.append(array.reshape(-1))
         key = table.program.main.outputs[0] if table.program is not None else "output 0"
         for source in table.sources:
             row = next((row for row in source.tensors if row.name == key and row.has_numbers), None)
@@ -483,7 +443,7 @@ class _Work:
         programs = [one.graph and with_variables(one.graph, one.states) for one in opened]
         links: list[Link] = []
         shares: dict[str, Mapping[str, float | None]] = {}
-        table = _Table()
+        table = Table()
         for number, one in enumerate(opened):
             graph, backend = programs[number], None
             folder = subfolder(self.folder, f"source{number}")
@@ -554,7 +514,7 @@ class _Work:
         return Source(one.name, tuple(tensors)), backend
 
     def _link(
-        self, table: _Table, backend: Backend | None, states: Mapping[str, Array]
+        self, table: Table, backend: Backend | None, states: Mapping[str, Array]
     ) -> tuple[Mapping[str, float | None], Link]:
         """Judge the last link; return shares of what is allowed, by tensor, and the verdict.
 
@@ -563,7 +523,10 @@ class _Work:
         before, after = table.sources[-2:]
         names = before.name, after.name
         if table.program is None:
-            return self._quantised_link(table, before, after)
+            shares, wrong = judge_models(table, before, after)
+            text = f"{counted(len(shares), 'tensor')} within the noise of quantisation"
+            reason, run = (wrong.reason, self.run) if wrong else (text, "")
+            return shares, Link(*names, not wrong, (wrong and wrong.tensor) or "", (), reason, run)
         graph = _with_states(table.program, states)
         own = next(one for one in reversed(table.sources) if one.graph is not None)
         other = before if own is after else after
@@ -619,137 +582,6 @@ class _Work:
             shares[key] = _share(compare_tensor(key, golden[key], arrays[key], criterion))
         return shares
 
-    def _quantised_link(
-        self, table: _Table, before: Source, after: Source
-    ) -> tuple[Mapping[str, float | None], Link]:
-        """Judge two models of frameworks by the noise of what the second one quantises."""
-        noise = _noise_before(after.tensors)
-        sizes = table.errors_of(before, after)
-        shares = {key: error / (TIMES * noise[key]) for key, error in sizes.items()}
-        others = recovered(after.tensors, shares, 1.0)
-        table.part(after, others)
-        shares = {key: share for key, share in shares.items() if key not in others}
-        names, name = (before.name, after.name), next((k for k in shares if shares[k] > 1), "")
-        if not name:
-            text = f"{counted(len(shares), 'tensor')} within the noise of quantisation"
-            return shares, Link(*names, ok=True, reason=text)
-        reason = f"{shares[name]:.3g} times what quantisation before it explains"
-        return shares, Link(*names, ok=False, tensor=name, reason=reason, run=self.run)
-
-
-def _noise_before(tensors: Sequence[Recorded]) -> dict[str, float]:
-    """Return the noise that quantisation before each tensor explains, as a share of its values."""
-    own: dict[str, float] = {}
-    sources: dict[str, frozenset[str]] = {}
-    for row in tensors:
-        sources[row.name] = frozenset().union(*(sources.get(k, ()) for k in row.operands))
-        if row.scale is not None and (size := root_mean_square(row.numbers())):
-            # Of the activations, and of the weights that they meet.
-            own[row.name] = 2 * (row.scale[0] / math.sqrt(12) / size) ** 2
-            sources[row.name] |= {row.name}
-    return {
-        name: math.sqrt(_NOISE**2 + sum(own[k] for k in rows)) for name, rows in sources.items()
-    }
-
-
-class _Table:
-    """The tensors of the sources, matched: a row has the tensor of each source that has it."""
-
-    def __init__(self) -> None:
-        self._rows: list[dict[str, Recorded]] = []
-        self.sources: list[Source] = []
-
-    @property
-    def program(self) -> Graph | None:
-        graphs = (one.graph for one in reversed(self.sources))
-        return next((graph for graph in graphs if graph is not None), None)
-
-    def add(self, source: Source) -> None:
-        """Add a source; its integers get the scales of the same integers before it."""
-        rows, place = self._rows, 0
-        latest = [next(reversed(row.values())) for row in rows]
-        same = {there: here for here, there in same_tensors(latest, source.tensors).items()}
-        self._rows = []
-        for k, tensor in enumerate(source.tensors):
-            here = same.get(k)
-            if here is None:
-                self._rows.append({source.name: tensor})
-                continue
-            other = latest[here]
-            if tensor.scale is None and tensor.dtype == other.dtype:
-                tensor = tensor._replace(scale=other.scale)
-            rows[here][source.name] = tensor
-            if here >= place:
-                self._rows += rows[place : here + 1]
-                place = here + 1
-        self._rows += rows[place:]
-        self.sources.append(source)
-
-    def pairs(self, before: Source, after: Source) -> Iterator[tuple[Recorded | None, Recorded]]:
-        """Iterate over the tensors of a source, with those of another one."""
-        for row in self._rows:
-            if after.name in row:
-                yield row.get(before.name), row[after.name]
-
-    def errors_of(self, before: Source, after: Source) -> dict[str, float]:
-        """Return the error of each tensor of two sources, as a share of its values."""
-        found = {}
-        for one, other in self.pairs(before, after):
-            if one is not None and one.has_numbers == other.has_numbers:
-                numbers = one.numbers()
-                found[other.name] = relative_error(in_layout(other.numbers(), numbers), numbers)
-        return found
-
-    def part(self, source: Source, names: set[str]) -> None:
-        """Give tensors of a source that match no other tensor rows of their own."""
-        for k, row in reversed(list(enumerate(self._rows))):
-            if source.name in row and row[source.name].name in names:
-                self._rows.insert(k + 1, {source.name: row.pop(source.name)})
-
-    def arrays_of(self, other: Source, own: Source) -> LazyArrays:
-        """Return the tensors of a source as a program has them: under its names, in its layouts."""
-        found = {
-            ours.name: (ours, theirs)
-            for ours, theirs in self.pairs(own, other)
-            if ours is not None and ours.is_float == theirs.is_float
-        }
-
-        def read(key: str) -> Array:
-            own = found[key][0].read()
-            array = in_layout(found[key][1].read(), own)
-            if found[key][0].is_float or own.itemsize != array.itemsize:
-                return array.astype(own.dtype)
-            return np.ascontiguousarray(array).view(own.dtype).reshape(own.shape)
-
-        return LazyArrays(found, read)
-
-    def name_of(self, source: str, name: str) -> str:
-        rows = (row for row in self._rows if source in row and row[source].name == name)
-        return next((_named(row).name for row in rows), name)
-
-    def rows(self, shares: Mapping[str, Mapping[str, float | None]]) -> Iterator[Row]:
-        """Iterate over the tensors that several sources have."""
-        for row in self._rows:
-            if len(row) < 2:
-                continue
-            first, *others = row.items()
-            named = _named(row)
-            cells: dict[str, Cell | None] = dict.fromkeys(row)
-            expected = before = first[1].numbers()
-            for source, tensor in others:
-                if first[1].has_numbers == tensor.has_numbers:
-                    numbers = in_layout(tensor.numbers(), expected)
-                    total, last = errors(expected, numbers), errors(before, numbers)
-                    share = shares[source].get(tensor.name)
-                    cells[source] = Cell(total.largest, last.largest, total.snr, share)
-                    before = numbers
-            yield Row(named.name, named.operator, named.location, tensor.shape, cells)
-
-
-def _named(row: Mapping[str, Recorded]) -> Recorded:
-    """Return the tensor of a row that names it: that of the first program."""
-    return next((one for one in row.values() if one.operator), next(iter(row.values())))
-
 
 def _share(row: TensorComparison) -> float | None:
     """Return the error of a tensor as a share of what it may be; None of integers, which have steps."""
@@ -762,7 +594,7 @@ def _with_states(graph: Graph, states: Mapping[str, Array]) -> Graph:
     return with_variables(graph, {k: row for k, row in states.items() if own.get(k) == row.shape})
 
 
-def _as_integers(graph: Graph, inputs: Mapping[str, Array], table: _Table) -> dict[str, Array]:
+def _as_integers(graph: Graph, inputs: Mapping[str, Array], table: Table) -> dict[str, Array]:
     """Return the inputs of a program. Numbers of integers are as a model before it quantised them."""
     found = {}
     for slot in input_slots(graph):
