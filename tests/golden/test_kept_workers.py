@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 from golden.official_cases import make_suite
 
+from tosa_convert.process.workers import KeptProcess
 from tosa_convert.qualify.suite.answers import Answer
 from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
 
@@ -74,3 +76,67 @@ def test_a_file_that_must_not_be_forked_has_a_process_for_each_case(
     answers = qualify(tmp_path, more, threads)
     assert [answer.status for answer in answers] == ["pass", "pass"], answers
     assert imports(tmp_path) == 3  # of which one decides that it is not forked
+
+
+#: Says whether the case before has left a module of Python's library, and imports it.
+LAZY = """
+import os, sys
+from pathlib import Path
+
+import numpy as np
+
+FOUND = Path(__file__).with_name("found")
+
+
+def run(model, inputs):
+    with open(FOUND, "a") as file:
+        file.write(str(int("colorsys" in sys.modules)))
+    {before}
+    import colorsys
+    return {{"y": np.abs(inputs["x"])}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "found"), [("", "01"), ('os.environ["HOW"] = model', "00")], ids=["kept", "own"]
+)
+def test_what_a_case_imports_is_there_for_the_next_unless_the_case_decides_how(
+    before: str, found: str, tmp_path: Path
+) -> None:
+    names = make_suite(tmp_path / "cases")[:2]
+    (tmp_path / "backend.py").write_text(LAZY.format(before=before))
+    settings = Qualification(against=str(tmp_path / "backend.py"))
+    for name in names:
+        qualify_case(str(tmp_path / "cases"), name, settings=settings)
+    assert (tmp_path / "found").read_text() == found
+
+
+#: Tells in its folder which modules the process has, and which it should have.
+SERVER = """
+import json, sys
+from pathlib import Path
+from tosa_convert.process.workers import MODULES_FILE, serve
+
+def work():
+    Path("has").write_text(str([name for name in ("quiet", "opens") if name in sys.modules]))
+    Path(MODULES_FILE).write_text(json.dumps(sys.argv[1:]))
+
+raise SystemExit(serve(lambda: True, work))
+"""
+
+
+def test_a_module_that_keeps_a_file_open_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "quiet.py").write_text("")
+    (tmp_path / "opens.py").write_text("import quiet; file = open(__file__)")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    server = KeptProcess([sys.executable, "-c", SERVER])
+    for number, (name, has) in enumerate(
+        [("quiet", []), ("opens", ["quiet"]), ("quiet", ["quiet"])]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert server.run(folder, 60, arguments=[name]).code == 0
+        assert (folder / "has").read_text() == str(has)
+    server.close()

@@ -32,6 +32,9 @@ _WINDOWS_EXCEPTION: Final = 0x8000_0000
 _PR_SET_PDEATHSIG: Final = 1
 #: Seconds between two looks at the memory of a child.
 MEMORY_INTERVAL: Final = 0.1
+#: Seconds that one wait takes at most, and between two questions where no wait can be ended.
+_LONGEST_WAIT: Final = 1e5
+_POLL_SECONDS: Final = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +120,15 @@ def run_child(
             _KEEPER.tell(f"+s {child.pid}")
             if when_started is not None:
                 when_started()
-            with _memory_watched(child, memory) as too_large:
-                timed_out = _wait(child, timeout)
+            _forbid_core_file(child.pid)
+            timed_out, too_large = watch(child.pid, timeout, memory, child.poll)
         finally:
             if child is not None:
                 seconds = time.monotonic() - start
                 _kill_session(child)
                 used = _reaped(child, seconds)
                 _KEEPER.tell(f"-s {child.pid}")
-        return Ended(child.returncode, _tail(errors), timed_out, too_large.is_set(), used)
+        return Ended(child.returncode, _tail(errors), timed_out, too_large, used)
 
 
 def _reaped(child: subprocess.Popen[bytes], seconds: float) -> Used:
@@ -239,30 +242,6 @@ def remove_temporary_folder(folder: str | os.PathLike[str]) -> None:
     _KEEPER.tell(f"-d {os.fsencode(folder).hex()}")
 
 
-@contextlib.contextmanager
-def _memory_watched(child: subprocess.Popen[bytes], memory: int) -> Iterator[threading.Event]:
-    """End the session of a child that takes too much memory, inside the block; the event says so."""
-    too_large, done = threading.Event(), threading.Event()
-
-    def watch() -> None:
-        while not done.wait(MEMORY_INTERVAL):
-            if largest_memory(child.pid) > memory:
-                too_large.set()
-                _kill_session(child)
-                return
-
-    if not memory or sys.platform != "linux":
-        yield too_large
-        return
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield too_large
-    finally:
-        done.set()
-        watcher.join()
-
-
 def largest_memory(process: int) -> int:
     """Return the bytes of memory of a process or the descendant that has most (Linux).
 
@@ -288,30 +267,54 @@ def largest_memory(process: int) -> int:
     return most
 
 
-def _wait(child: subprocess.Popen[bytes], timeout: float) -> bool:
-    """Wait for a child, and end its session when its time is up; whether it was."""
-    timed_out = threading.Event()
+def watch(
+    process: int,
+    timeout: float,
+    memory: int = 0,
+    poll: Callable[[], int | None] | None = None,
+) -> tuple[bool, bool]:
+    """Wait for a child; return whether its time is up, and whether it has too much memory (Linux).
 
-    def end() -> None:
-        timed_out.set()
-        _kill_session(child)
+    poll: says the exit code of a child that has ended, for systems that only answer.
+    """
+    end = time.monotonic() + timeout
+    with _end_of(process, poll) as has_ended:
+        while (left := end - time.monotonic()) > 0:
+            if has_ended(min(left, MEMORY_INTERVAL if memory else _LONGEST_WAIT)):
+                return False, False
+            if memory and largest_memory(process) > memory:
+                return False, True
+    return True, False
 
-    # A timer, since `Popen.wait(timeout)` polls, and sleeps for longer than a small model runs.
-    timer = threading.Timer(timeout, end)
-    timer.daemon = True
+
+@contextlib.contextmanager
+def _end_of(
+    process: int, poll: Callable[[], int | None] | None
+) -> Iterator[Callable[[float], bool]]:
+    """Return what waits for some seconds, and says whether a child has ended.
+
+    On Linux it is not reaped: until then its number, which is also that of its session, stays its own.
+    """
+    import select
+
+    def polled(seconds: float) -> bool:
+        assert poll is not None
+        end = time.monotonic() + seconds
+        while (code := poll()) is None and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+        return code is not None
+
     try:
-        timer.start()
-        _forbid_core_file(child.pid)
-        if hasattr(os, "waitid"):
-            # Leaves a zombie: its number, which is also that of its session, cannot be reused yet.
-            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        else:
-            child.wait()
+        handle = os.pidfd_open(process)
+    except (AttributeError, OSError):  # another system, or a kernel that lacks it
+        yield polled
+        return
+    try:
+        ready = select.poll()
+        ready.register(handle, select.POLLIN)
+        yield lambda seconds: bool(ready.poll(1000 * seconds))
     finally:
-        timer.cancel()
-        if timer.ident is not None:  # the child had started
-            timer.join()
-    return timed_out.is_set()
+        os.close(handle)
 
 
 def _kill_session(child: subprocess.Popen[bytes]) -> None:

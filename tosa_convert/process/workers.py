@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib
 import json
 import multiprocessing
 import os
@@ -19,16 +21,15 @@ from pathlib import Path
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from tosa_convert.process.child import (
-    MEMORY_INTERVAL,
     STDERR_BYTES,
     Ended,
     Used,
     describe_exit,
     end_with_parent,
-    largest_memory,
     limit_this_process,
     new_temporary_folder,
     remove_temporary_folder,
+    watch,
 )
 from tosa_convert.process.ending_signals import ENDING, EXIT_SIGNAL, RequestToEnd, Terminated
 
@@ -362,8 +363,19 @@ def _tail(folder: Path) -> str:
 # -- in the process that is kept -----------------------------------------------------------
 
 
+#: The file of a job's folder that lists modules which further jobs are likely to import, too.
+MODULES_FILE: Final = "modules.json"
+#: How often a process imports what its jobs have imported.
+_MOST_GROWTHS: Final = 8
+#: Exit code of a process that cannot be forked after these imports.
+_CANNOT_FORK: Final = 75
+
+
 def serve(prepare: Callable[[], bool], work: Callable[[], object]) -> int:
-    """Prepare once, write READY, and for each line of stdin do a job in a fork and answer on stdout."""
+    """Prepare once, write READY, and for each line of stdin do a job in a fork and answer on stdout.
+
+    What jobs list in MODULES_FILE is imported here after them, so that the next ones need not.
+    """
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):  # Frameworks print to stdout, which carries our answers.
@@ -373,10 +385,44 @@ def serve(prepare: Callable[[], bool], work: Callable[[], object]) -> int:
     if not prepare():
         return 1
     print(READY, file=answers, flush=True)
+    growths = 0
     for line in requests:
-        answer = _in_fork(json.loads(line), work)
+        job = json.loads(line)
+        answer = _in_fork(job, work)
+        names = []
+        with contextlib.suppress(OSError, ValueError):
+            names = json.loads(Path(job["folder"], MODULES_FILE).read_text("utf-8"))
         print(json.dumps(answer), file=answers, flush=True)
+        if names and growths < _MOST_GROWTHS:
+            growths = growths + 1 if _go_on_as_fork(names) else _MOST_GROWTHS
     return 0
+
+
+def _go_on_as_fork(names: Sequence[str]) -> bool:
+    """Import modules in a fork; it goes on in place of this process unless it got threads or files."""
+    parent, before = os.getpid(), threads_and_files()
+    child = os.fork()
+    if child:
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code == _CANNOT_FORK:
+            return False
+        os._exit(max(code, 0))
+    end_with_parent(parent)
+    for name in names:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    if threads_and_files() != before:
+        os._exit(_CANNOT_FORK)
+    return True
+
+
+def threads_and_files() -> tuple[int, set[str]]:
+    """Return how many threads this process has, and its open files (Linux)."""
+    files = set()
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the folder itself, which is closed by now
+            files.add(f"{number} {os.readlink(f'/proc/self/fd/{number}')}")
+    return len(os.listdir("/proc/self/task")), files
 
 
 def _in_fork(job: dict[str, object], work: Callable[[], object]) -> dict[str, object]:
@@ -384,19 +430,11 @@ def _in_fork(job: dict[str, object], work: Callable[[], object]) -> dict[str, ob
     parent = os.getpid()
     timeout, memory = float(str(job["timeout"])), int(str(job["memory"]))
     start = time.monotonic()
+    gc.freeze()  # a collection in the fork would copy the pages of all objects
     child = os.fork()
     if not child:
         _work_and_exit(job, work, parent)
-    handle = os.pidfd_open(child)
-    end = start + timeout
-    is_done = too_large = False
-    try:
-        while not (is_done or too_large) and (left := end - time.monotonic()) > 0:
-            wait = min(left, MEMORY_INTERVAL) if memory else left
-            is_done = bool(select.select([handle], [], [], wait)[0])
-            too_large = bool(memory) and not is_done and largest_memory(child) > memory
-    finally:
-        os.close(handle)
+    timed_out, too_large = watch(child, timeout, memory)
     seconds = time.monotonic() - start
     with contextlib.suppress(OSError):
         os.killpg(child, signal.SIGKILL)
@@ -405,7 +443,7 @@ def _in_fork(job: dict[str, object], work: Callable[[], object]) -> dict[str, ob
     _, status, usage = os.wait4(child, 0)
     return {
         "code": os.waitstatus_to_exitcode(status),
-        "timed_out": not (is_done or too_large),
+        "timed_out": timed_out,
         "too_large": too_large,
         "used": [
             round(seconds, 4),

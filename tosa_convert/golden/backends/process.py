@@ -38,7 +38,13 @@ from tosa_convert.io import log
 from tosa_convert.io.files import PathLike, open_regular
 from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.process.child import Ended, Used, last_words, run_child
-from tosa_convert.process.workers import KeptProcess, can_fork, command_with_this_package
+from tosa_convert.process.workers import (
+    MODULES_FILE,
+    KeptProcess,
+    can_fork,
+    command_with_this_package,
+    threads_and_files,
+)
 from tosa_convert.version import __version__
 
 # -- what a process that is kept for many runs of a backend does before the first one --------------
@@ -61,24 +67,52 @@ READ_FILE: Final = "read.json"
 _read: set[str] = set()
 
 
+#: The folders of installed files.
+_PREFIXES: Final = tuple(
+    path + os.sep
+    for prefix in (sys.prefix, sys.base_prefix)
+    for path in (prefix, os.path.realpath(prefix))
+)
+
+
 def record_files() -> None:
     """Keep from now on the names of files that Python code opens to read, except installed ones."""
-    known = {os.path.realpath(path) + os.sep for path in (sys.prefix, sys.base_prefix)}
-    known |= {path + os.sep for path in (sys.prefix, sys.base_prefix, "/dev", "/proc", "/sys")}
 
     def heard(event: str, arguments: tuple[Any, ...]) -> None:
         if event != "open" or not isinstance(arguments[0], (str, bytes)):
             return
         if arguments[2] & os.O_ACCMODE == os.O_RDONLY:
             path = os.path.abspath(os.fsdecode(arguments[0]))
-            if not path.startswith(tuple(known)):
+            if not path.startswith((*_PREFIXES, "/dev/", "/proc/", "/sys/")):
                 _read.add(path)
 
     sys.addaudithook(heard)
 
 
-def write_files_read() -> None:
-    """Write the names of the recorded files into the working folder, which is the run's."""
+@contextlib.contextmanager
+def run_recorded() -> Iterator[None]:
+    """Write into the working folder, which is the run's, what the block reads and imports."""
+    _write_files_read()  # what the imports have read, should the run crash
+    modules, settings = set(sys.modules), (dict(os.environ), list(sys.path))
+    try:
+        yield
+    finally:
+        _write_files_read()
+        # A module of the user's may depend on the run, and any on settings that the run has made.
+        names = [name for name in sys.modules if name not in modules and _may_be_kept(name)]
+        if names and settings == (dict(os.environ), list(sys.path)):
+            with open(MODULES_FILE, "w", encoding="utf-8") as file:
+                json.dump(names, file)
+
+
+def _may_be_kept(name: str) -> bool:
+    origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None)
+    return isinstance(origin, str) and (
+        origin.startswith(_PREFIXES) or name.startswith("tosa_convert.")
+    )
+
+
+def _write_files_read() -> None:
     own = os.getcwd() + os.sep
     names = sorted(name for name in _read.copy() if not name.startswith(own))
     with open(READ_FILE, "w", encoding="utf-8") as file:
@@ -91,9 +125,9 @@ def prepare(software: str, load_file: Callable[[], object]) -> bool:
         _import_first(names)
     if software != "python":
         return True
-    before = _threads_and_files()
+    before = threads_and_files()
     load_file()
-    return _threads_and_files() == before
+    return threads_and_files() == before
 
 
 def _import_first(names: tuple[str, ...]) -> None:
@@ -102,14 +136,6 @@ def _import_first(names: tuple[str, ...]) -> None:
             importlib.import_module(name)
             return
     importlib.import_module(names[-1])
-
-
-def _threads_and_files() -> tuple[int, set[str]]:
-    files = set()
-    for number in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # the folder itself, which is closed by now
-            files.add(f"{number} {os.readlink(f'/proc/self/fd/{number}')}")
-    return len(os.listdir("/proc/self/task")), files
 
 
 # --------------------------------------------------------------------------------------------------
@@ -301,7 +327,7 @@ def _module(folder: Path, parts: list[str]) -> Iterator[Path]:
 
 #: What such a process does. The backend's own imports must not find this package.
 _SERVE: Final = """
-from tosa_convert.golden.backends.process import prepare, record_files, write_files_read
+from tosa_convert.golden.backends.process import prepare, record_files, run_recorded
 from tosa_convert.process.workers import serve
 for name in [name for name in sys.modules if name.partition(".")[0] == "tosa_convert"]:
     del sys.modules[name]
@@ -309,11 +335,8 @@ source, software, model = arguments
 worker = {"__name__": "worker"}
 exec(compile(source, "worker.py", "exec"), worker)
 def work():
-    write_files_read()  # what the imports have read, should the run crash
-    try:
+    with run_recorded():
         return worker["main"]()
-    finally:
-        write_files_read()
 if software == "python":
     record_files()
 load_file = lambda: worker["_python_file"](model, "tosa_backend")
