@@ -172,21 +172,21 @@ def test_tensors_of_joined_operators_are_matched_by_their_numbers(
     assert factor > 1 or "norm" in [row.name for row in found.rows]
 
 
-def test_integers_that_cut_values_off_are_named() -> None:
-    before = steps(("a", X, ""), ("y", X, "a"))
-    for limit, is_right in ((127, True), (20, False)):
-        scale = float(np.abs(X).max()) / 127
-        integers = np.clip(np.round(X / scale), -limit, limit).astype(np.int8)
-        rows = steps(("a", X, ""), ("q", integers, "a"), ("y", integers * np.float32(scale), "q"))
-        tensors = [row._replace(scale=row.scale and (scale, 0)) for row in rows.tensors]
-        found = golden.chain({"float": before, "fake": Source("", tuple(tensors))}, {"x": X})
-        assert found.ok is is_right
-        if not is_right:
-            assert found.first is not None
-            assert (found.first.tensor, found.first.reason[-27:]) == (
-                "q",
-                "its integers cut values off",
-            )
+@pytest.mark.parametrize(
+    ("low", "high", "activation", "tensor"),
+    [(-127, 127, X, ""), (-20, 20, X, "q"), (0, 127, X, "q"), (0, 127, np.maximum(X, 0), "")],
+)
+def test_integers_that_cut_values_off_are_named(
+    low: int, high: int, activation: Array, tensor: str
+) -> None:
+    before = steps(("a", X, ""), ("y", activation, "a"))
+    scale = float(np.abs(X).max()) / 127
+    integers = np.clip(np.round(X / scale), low, high).astype(np.int8)
+    rows = steps(("a", X, ""), ("q", integers, "a"), ("y", integers * np.float32(scale), "q"))
+    tensors = [row._replace(scale=row.scale and (scale, 0)) for row in rows.tensors]
+    found = golden.chain({"float": before, "fake": Source("", tuple(tensors))}, {"x": X})
+    assert found.links[0].tensor == tensor
+    assert found.links[0].reason.endswith("cut values off") is bool(tensor)
 
 
 def test_noise_of_a_small_operand_explains_little() -> None:

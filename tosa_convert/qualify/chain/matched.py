@@ -116,14 +116,7 @@ class Table:
         """
         row = next(row for row in self._rows if after.name in row and row[after.name].name == name)
         one, own = row[before.name], row[after.name]
-        near = [
-            (_error(new[before.name], own), k)
-            for k, new in enumerate(self._rows)
-            if before.name in new
-            and new[before.name].shape == one.shape
-            and new[before.name].has_numbers == own.has_numbers
-        ]
-        size, k = min(near)
+        size, k = self.nearest(before, own)
         if size * _NEARER >= _error(one, own):
             return False
         new, names = self._rows[k], [tensor.name for tensor in after.tensors]
@@ -138,6 +131,17 @@ class Table:
             new[after.name], row[after.name] = own, moved
             self.part(after, {moved.name})
         return True
+
+    def nearest(self, source: Source, tensor: Recorded) -> tuple[float, int]:
+        """Return the error of a tensor beside the nearest one of a source, and the row of that."""
+        rows = (
+            (_error(one, tensor), k)
+            for k, row in enumerate(self._rows)
+            if (one := row.get(source.name)) is not None
+            and one.shape == tensor.shape
+            and one.has_numbers == tensor.has_numbers
+        )
+        return min(rows, default=(math.inf, -1))
 
     def part(self, source: Source, names: set[str]) -> None:
         """Give tensors of a source that match no other tensor rows of their own."""

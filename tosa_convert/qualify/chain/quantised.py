@@ -57,6 +57,11 @@ def judge_models(
         else:
             wrong.add(name)
     cut_off = steps.shares(sizes, steps.cut_off)
+    for row in after.tensors:
+        if cut_off.get(row.name, 0.0) > 1:
+            # An activation may be part of the quantisation: then the model before has its result.
+            error, _ = table.nearest(before, row)
+            cut_off |= steps.shares(sizes, {row.name: min(error, steps.cut_off[row.name])})
     for name in steps.names:
         share = max(shares.get(name, 0.0), cut_off.get(name, 0.0))
         if share > 1:
@@ -128,7 +133,7 @@ class _Steps:
             explained[row.name] = TIMES * math.sqrt(_NOISE**2 + square)
             names = {} if row.name in sizes else names
             sources[row.name] = names | {row.name: 1.0} if row.name in squares else names
-        return {key: error / explained[key] for key, error in (of or sizes).items()}
+        return {key: error / explained[key] for key, error in (sizes if of is None else of).items()}
 
     def others(self, name: str, sizes: Mapping[str, float]) -> set[str]:
         """Return a tensor and next ones, without which those after them are what they are if right."""
