@@ -13,14 +13,14 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 104300,
+    "tests": 104340,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6330,
     "tosa_convert/consumers": 1370,
     "tosa_convert/eras": 2360,
     "tosa_convert/formats": 22400,
-    "tosa_convert/frontends": 31050,
+    "tosa_convert/frontends": 31070,
     "tosa_convert/golden": 15690,
     "tosa_convert/graph": 4600,
     "tosa_convert/io": 2290,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from frontends.quantised_modules import needs_packages
@@ -87,3 +88,31 @@ def test_a_warning_names_the_route_with_integers(
     (line,) = [row.getMessage() for row in caplog.records if row.name == "tosa_convert"]
     assert "is computed in floating point" in line
     assert "--via executorch makes integer arithmetic of it" in line
+
+
+LAYOUTS = """
+library = torch.library.Library("dim_order_ops", "FRAGMENT")
+if not hasattr(torch.ops.dim_order_ops, "_to_dim_order_copy"):
+    library.define("_to_dim_order_copy(Tensor x, *, ScalarType? dtype, int[]? dim_order) -> Tensor")
+    library.define("_clone_dim_order(Tensor x, *, int[]? dim_order) -> Tensor")
+    how = "CompositeExplicitAutograd"
+    library.impl("_to_dim_order_copy", lambda x, *, dtype, dim_order: x.to(dtype, copy=True), how)
+    library.impl("_clone_dim_order", lambda x, *, dim_order: x.clone(), how)
+
+
+class Cast(torch.nn.Module):
+    def forward(self, x):
+        x = torch.ops.dim_order_ops._to_dim_order_copy(x, dtype=torch.int32, dim_order=[0, 1])
+        return torch.ops.dim_order_ops._clone_dim_order(x, dim_order=[0, 1]) + 1
+
+
+def cast():
+    return Cast(), (torch.randn(2, 3),)
+"""
+
+
+def test_layouts_that_executorch_chose_are_left_out() -> None:
+    scope: dict[str, Any] = {}
+    exec(compile(SOURCE + LAYOUTS, "cast.py", "exec"), scope)
+    graph = tc.frontends.from_torch(*scope["cast"]())
+    assert {"CAST", "ADD"} <= {op.spec.name for op in graph.main.operators}

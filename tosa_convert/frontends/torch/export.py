@@ -82,6 +82,21 @@ def export_module(
     return program
 
 
+#: Operators of ExecuTorch that also lay the elements out, and what they are without that.
+_LAYOUTS: Final = {"_to_dim_order_copy": "_to_copy", "_clone_dim_order": "clone"}
+
+
+def _without_layouts(program: Any) -> Any:
+    """Return the program without the layouts that its quantisation chose, which files do not hold."""
+    for node in program.graph.nodes:
+        if getattr(node.target, "namespace", "") == "dim_order_ops":
+            packet = node.target.overloadpacket.__name__
+            if packet in _LAYOUTS:
+                node.target = getattr(torch.ops.aten, _LAYOUTS[packet]).default
+                node.kwargs = {key: node.kwargs[key] for key in node.kwargs if key == "dtype"}
+    return program
+
+
 def exported(
     module: Any,
     arguments: tuple[Any, ...],
@@ -97,7 +112,9 @@ def exported(
 
     try:
         with torch.no_grad():
-            return torch.export.export(module, arguments, keywords, dynamic_shapes=dynamic_shapes)
+            return _without_layouts(
+                torch.export.export(module, arguments, keywords, dynamic_shapes=dynamic_shapes)
+            )
     except UnsupportedOperatorException as error:
         message = f"torch.export cannot trace the operator {error.func}, for example for open sizes"
         hint = "fix the sizes of the inputs, or write it with other operators"
