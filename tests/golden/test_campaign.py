@@ -256,6 +256,8 @@ def test_a_campaign_runs_on_the_cluster_of_a_scheduler(
         def scheduler_info(self) -> dict[str, list[str]]:
             return {"workers": ["one"]}
 
+        def wait_for_workers(self, count: int, timeout: float) -> None: ...
+
         def get_executor(self, *, pure: bool) -> ThreadPoolExecutor:
             made.append(ThreadPoolExecutor(1))
             return made[-1]

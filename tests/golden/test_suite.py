@@ -292,6 +292,24 @@ def test_reports_say_what_did_not_pass() -> None:
     assert [row.get("classname") for row in found.iter("testcase")] == ["cases", "g", "g"]
 
 
+def test_a_case_that_no_worker_could_run_is_an_error(cases: Path, tmp_path: Path) -> None:
+    class Dying(Here):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            if args != (first,):
+                return super().submit(fn, *args, **kwargs)
+            future: Future[Any] = Future()
+            future.set_exception(RuntimeError("its workers died"))
+            return future
+
+    first, *others = find_cases(cases)
+    journal = Journal(tmp_path / "a.jsonl", {})
+    run_all([first, *others], on_executor(Dying(), window=2), journal, conversion(cases))
+    journal.close()
+    assert journal.answers[first].status == "error"
+    assert "RuntimeError: its workers died" in journal.answers[first].message
+    assert [journal.answers[name].status for name in others] == ["pass"] * len(others)
+
+
 @pytest.mark.oracle
 def test_a_dask_cluster_gives_the_same_answers(cases: Path, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed")

@@ -222,14 +222,16 @@ def on_executor(executor: Executor, window: int) -> CaseRunner:
         function: Callable[[str], Answer], names: list[str]
     ) -> Generator[Answer, None, None]:
         waiting = list(reversed(names))
-        running: set[Future[Answer]] = set()
+        running: dict[Future[Answer], str] = {}
         try:
             while waiting or running:
                 while waiting and len(running) < window:
-                    running.add(executor.submit(function, waiting.pop()))
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
+                    name = waiting.pop()
+                    running[executor.submit(function, name)] = name
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    name, error = running.pop(future), future.exception()
+                    message = f"no worker has run it: {type(error).__name__}: {error}"
+                    yield Answer(name, "error", message) if error else future.result()
         finally:
             # Not `cancel_futures` of `shutdown`: Dask's executor does not have this argument.
             for future in running:

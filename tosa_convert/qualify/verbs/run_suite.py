@@ -337,8 +337,10 @@ def case_runner(
         ) from None
     try:
         client = distributed.Client(scheduler, timeout=20)
+        client.wait_for_workers(1, timeout=20)
     except (OSError, TimeoutError, ValueError) as error:
-        raise fail("file-error", scheduler, f"no Dask scheduler answers: {error}") from None
+        message = f"no Dask scheduler with a worker answers: {error}"
+        raise fail("file-error", scheduler, message) from None
     # If a worker dies, Dask itself gives its case to another worker.
     workers = max(1, len(client.scheduler_info()["workers"]))
 
