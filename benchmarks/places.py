@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import importlib.util
 import os
@@ -82,6 +83,15 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             found[name] = ""
     return found
+
+
+def sources() -> str:
+    """Return the fingerprint of the files whose changes make measured times old."""
+    found = hashlib.sha256()
+    for folder in ("formats", "graph"):
+        for path in sorted((ROOT / "tosa_convert" / folder).rglob("*.py")):
+            found.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
+    return found.hexdigest()
 
 
 def machine() -> dict[str, object]:

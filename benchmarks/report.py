@@ -76,45 +76,18 @@ def show(title: str, header: Sequence[str], body: Sequence[Sequence[str]]) -> No
     print(table(header, body), flush=True)
 
 
-def markdown(rows: dict[str, Row], verdicts: list[Verdict], about: dict[str, Any]) -> str:
-    """Return the budgets and one line a row, for the README and docs/performance.md."""
-    machine, versions = about["machine"], about["versions"]
-    out = [
-        f"{machine['cores']} cores of {machine['processor']}, {about['scratch']}; "
-        + ", ".join(f"{name} {version}" for name, version in versions.items() if version),
-        "",
-        "| budget | limit | measured | |",
-        "|---|---|---|---|",
-        *(
-            f"| {v.work} | {v.limit} | {v.measured} | {'met' if v.met else '**not met**'} |"
-            for v in verdicts
-        ),
-        "",
-        "| work | ours (Python) | ours (ir.Module) | ours (command) | peer | ratio | "
-        "memory, MiB: ours | peer |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows.values():
-        peer = row.results.get(row.peer)
-        own = [row.results.get(f"ours ({how})") for how in ("Python", "ir.Module", "command")]
-        ran = [result for result in own if result is not None and result.runs]
-        if not ran:
-            continue
-        ratio = row.ratio("ours (Python)")
-        times = [seconds(r.wall) if r is not None and r.runs else "" for r in (*own, peer)]
-        peaks = [mebibytes(ran[0].peak), mebibytes(peer.peak) if peer and peer.runs else ""]
-        shown = f"{ratio:.3g}x" if ratio is not None else ""
-        out.append(f"| {row.title} | {' | '.join(times)} | {shown} | {' | '.join(peaks)} |")
-    return "\n".join(out) + "\n"
-
-
 def as_json(
     rows: dict[str, Row],
     verdicts: list[Verdict],
     start: list[tuple[str, float]],
     about: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return all measurements, in seconds and bytes."""
+    """Return all measurements, in seconds and bytes.
+
+    about: of it each row has what says how old it is, since a file may get rows of several runs.
+    """
+    measured = {"date": about["date"], "version": about["versions"]["tosa-convert"]}
+    measured["sources"] = about["sources"]
     return {
         **about,
         "rows": [
@@ -124,6 +97,7 @@ def as_json(
                 "unit": row.unit,
                 "size": row.size,
                 "peer": row.peer,
+                "measured": measured,
                 "skipped": row.skipped,
                 "subjects": {
                     name: {**result.as_json(), "ratio": row.ratio(name)}
@@ -142,6 +116,18 @@ def as_json(
 
 def _failed(result: Result) -> bool:
     return not result.runs
+
+
+def merged(path: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """Return what a run has found, and what an earlier file has of rows and budgets besides."""
+    if not path.exists():
+        return found
+    before = json.loads(path.read_text(encoding="utf-8"))
+    for name, key in (("rows", "id"), ("budgets", "work")):
+        own = {row[key]: row for row in found[name]}
+        kept = [own.pop(row[key], row) for row in before[name]]
+        found = {**found, name: [*kept, *own.values()]}
+    return {**found, "start_up_ms": {**before["start_up_ms"], **found["start_up_ms"]}}
 
 
 def write_json(path: Path, found: dict[str, Any]) -> None:

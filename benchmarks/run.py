@@ -1,7 +1,7 @@
 """One command: make the inputs, run our subjects and the peers, print and save the measurements.
 
     python benchmarks/run.py [--quick|--full] [--only PATTERN] [--skip PATTERN] [--repeat N]
-                             [--json FILE] [--svg FILE] [--markdown FILE]
+                             [--json FILE | --merge FILE] [--svg FILE]
 
 Every number is of a whole process, measured from outside: wall time, processor time, the kernel's
 peak of resident memory (which counts mapped pages of files) and the sampled peak of anonymous memory
@@ -28,7 +28,7 @@ import places
 from budgets import Verdict, judge, start_up
 from curves import svg
 from measure import Failed, alternate
-from report import HEADER, as_json, lines, markdown, show, write_json
+from report import HEADER, as_json, lines, merged, show, write_json
 from rows import FULL, LARGE, NORMAL, QUICK, Row, Rows
 
 
@@ -50,7 +50,9 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--list", action="store_true", help="print the rows' ids")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the README's tables")
+    parser.add_argument(
+        "--merge", type=Path, metavar="FILE", help="replace in the JSON what is measured now"
+    )
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the growth curves")
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="runs of each (5)")
     return parser.parse_args(words)
@@ -110,6 +112,7 @@ def main(words: list[str] | None = None) -> int:
             "mode": "quick" if options.quick else "full" if options.full else "normal",
             "machine": places.machine(),
             "versions": places.versions(),
+            "sources": places.sources(),
         }
         print(f"inputs and outputs in {where}; {about['machine']}; {about['versions']}")
         if os.getloadavg()[0] > 0.7 * len(os.sched_getaffinity(0)):
@@ -171,8 +174,9 @@ def report(
     found = as_json(rows, verdicts, start, {**about, "tosa_opt_flags": plan.flags})
     if options.json:
         write_json(options.json, found)
-    if options.markdown:
-        options.markdown.write_text(markdown(rows, verdicts, about), encoding="utf-8")
+    if options.merge:
+        found = merged(options.merge, found)
+        write_json(options.merge, found)
     if options.svg:
         options.svg.write_text(svg(found), encoding="utf-8")
 

@@ -2,11 +2,9 @@
 
     python tests/docs/regenerate.py
 
-Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/computation.md,
-docs/conformance.md, docs/doctor.md, docs/formats.md, docs/model-suites.md, docs/networks.md,
-docs/scoreboard.md, docs/stablehlo.md and docs/zoo.md, and the examples of docs/errors.md; the text
-around them does not change. Also writes the lines of operators in MLIR text that tests compare. Review
-the diff afterwards: users will see it.
+Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of README.md and docs/, and the
+examples of docs/errors.md; the text around them does not change. Also writes the lines of operators in
+MLIR text that tests compare. Review the diff afterwards: users will see it.
 """
 
 from __future__ import annotations
@@ -60,6 +58,7 @@ def regenerate_errors(path: Path) -> None:
 def all_tables() -> dict[str, Mapping[str, Callable[[], str]]]:
     """Return each document -> its tables by their marks, with what makes them."""
     from docs import (
+        benchmark_tables,
         computation_tables,
         consumer_tables,
         finding_tables,
@@ -74,6 +73,7 @@ def all_tables() -> dict[str, Mapping[str, Callable[[], str]]]:
     from frontends import stablehlo_operations
 
     return {
+        "../README": benchmark_tables.README_TABLES,
         "architecture": {"picture": house.picture},
         "computation": computation_tables.TABLES | reference_tables.TABLES,
         "conformance": refusal_tables.TABLES,
@@ -81,6 +81,7 @@ def all_tables() -> dict[str, Mapping[str, Callable[[], str]]]:
         "formats": test_formats_doc.TABLES,
         "model-suites": operator_tables.TABLES,
         "networks": network_tables.TABLES,
+        "performance": benchmark_tables.TABLES,
         "scoreboard": finding_tables.TABLES,
         "stablehlo": stablehlo_operations.TABLES,
         "zoo": zoo_tables.TABLES | consumer_tables.TABLES,

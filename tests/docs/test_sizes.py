@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 104340,
+    "tests": 104600,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6330,
@@ -32,7 +32,7 @@ LINES: dict[str, int] = {
     "tosa_convert/views": 5060,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.
-WORDS = {"words by hand": 60000, "words generated": 24900}
+WORDS = {"words by hand": 60000, "words generated": 25500}
 #: What regenerate.py writes: tables between marks; of docs/errors.md meanings and examples.
 TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 EXAMPLE = re.compile(r"(?<=\n)(?:Exit code \d: [^\n]+\n|```text\n.*?\n```\n)", re.DOTALL)

@@ -93,6 +93,16 @@ def test_verbs_that_convert_nothing_are_measured(root: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_a_second_sitting_keeps_the_rows_of_the_first(root: Path, tmp_path: Path) -> None:
+    for verb in ("show", "doctor", "show"):
+        words = ["--repeat", "1", "--only", f"{verb}/branch/*", "--merge", f"{tmp_path}/found.json"]
+        assert benchmark(root, "run.py", "--quick", *words).returncode == 0
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert [row["id"].partition("/")[0] for row in found["rows"]] == ["show", "doctor"]
+    assert found["rows"][0]["measured"]["date"] > found["rows"][1]["measured"]["date"]
+
+
+@pytest.mark.slow
 def test_a_subject_that_fails_makes_the_benchmark_fail(root: Path, tmp_path: Path) -> None:
     # A folder for bytecode that cannot be made breaks nothing; a broken package does.
     broken = tmp_path / "tosa_convert"
