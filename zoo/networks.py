@@ -39,7 +39,7 @@ def networks(families: Sequence[str]) -> Iterator[tuple[str, str, Callable[[], A
     sys.path.insert(0, str(FOLDER))
     for family in families:
         module = importlib.import_module(family)
-        for name, factory in vars(module).items():
+        for name, factory in list(vars(module).items()):
             if name.startswith(PREFIX):
                 yield family, name.removeprefix(PREFIX), factory
 
