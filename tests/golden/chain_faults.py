@@ -84,6 +84,17 @@ class Network:
     outputs: list[Array]
     graph: Graph
     quantised: Any = None
+    of_quantised: Quantised | None = None
+
+
+@dataclass
+class Quantised:
+    """What runs once of a network that is quantised without a fault."""
+
+    graph: Graph
+    float: Source
+    fakequant: Source
+    outputs: list[Array]
 
 
 def steps(
@@ -151,8 +162,12 @@ def _network(name: str, make: Callable[[], Any]) -> Iterator[Network]:
     try:
         from quantised import quantised
 
-        made.quantised = quantised(module, arguments)
-        lowered(made.quantised, arguments)
+        # Passes scale the weights of the module in place.
+        made.quantised = quantised(copy.deepcopy(module), arguments)
+        graph = lowered(made.quantised, arguments)
+        fakequant, outputs = steps(made.quantised, arguments, graph.main.outputs)
+        source, _ = steps(module, arguments, graph.main.outputs)
+        made.of_quantised = Quantised(graph, source, fakequant, outputs)
     except Exception as error:
         print(f"{name}: not quantised: {str(error)[:100]}", file=sys.stderr)
         made.quantised = None
@@ -358,19 +373,19 @@ def planted(network: Network, kind: str, link: str, choose: random.Random) -> Pl
     place: int | str = -1
     graph, owner, module = network.graph, None, quantised
     if quantised is not None:
+        honest = network.of_quantised
+        assert honest is not None
+        graph, sources = honest.graph, {"float": honest.float, "fakequant": honest.fakequant}
         if link == "fakequant":
             found = of_quantised(quantised, kind, choose)
             if found is None:
                 return None
             module, place = found
-        graph = lowered(module, network.arguments)
-        keys = graph.main.outputs
-        sources["float"], _ = steps(network.module, network.arguments, keys)
-        sources["fakequant"], outputs = steps(module, network.arguments, keys)
-        if link == "fakequant":
-            _, honest = steps(quantised, network.arguments, keys)
-            if distance(outputs, network.outputs) < _TIMES * distance(honest, network.outputs):
+            sources["fakequant"], outputs = steps(module, network.arguments, graph.main.outputs)
+            least = _TIMES * distance(honest.outputs, network.outputs)
+            if distance(outputs, network.outputs) < least:
                 return None
+            graph = lowered(module, network.arguments)
     elif link == "fakequant":
         return None
     least = _LEAST if quantised is None else _LEAST * 10

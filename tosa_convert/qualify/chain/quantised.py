@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from tosa_convert.golden.backends.sources import Recorded, Source, relative_error, root_mean_square
 from tosa_convert.qualify.chain.matched import Table
 
@@ -88,13 +90,14 @@ class _Steps:
         self._influence: dict[tuple[str, str], float] = {}
         rows = {row.name: row for row in tensors}
         for row in tensors:
-            operands = [rows[key] for key in row.operands if key in rows]
-            self._note_influence(row, operands)
+            operands = [rows[k] for k in row.operands if k in rows and rows[k].has_numbers]
+            if row.has_numbers:
+                self._note_influence(row, operands)
             if row.scale is None or not (size := root_mean_square(row.numbers())):
                 continue
             # Of the activations, and of the weights that they meet.
             self._noise[row.name] = 2 * (row.scale[0] / math.sqrt(12) / size) ** 2
-            if operands and operands[0].has_numbers:
+            if operands:
                 error = relative_error(row.numbers(), operands[0].numbers())
                 self.cut_off[row.name] = error / _RANGE
 
@@ -102,15 +105,20 @@ class _Steps:
         """Note where an operand's errors come in smaller or larger, as shares of the values.
 
         Of a result near to an operand, such as `x - mean`, the others change little. The exponential of
-        x + 0.1 is 10 % larger, also where 0.1 is 1 % of x.
+        x + 0.1 is 10 % larger, also where 0.1 is 1 % of x. Part of a tensor may have its small values.
         """
-        for near in operands if row.has_numbers else ():
-            if _STEEP.search(row.name) and near.has_numbers:
-                self._influence[row.name, near.name] = max(1.0, root_mean_square(near.numbers()))
-            elif len(operands) > 1 and near.shape == row.shape and near.has_numbers:
-                size = min(1.0, relative_error(row.numbers(), near.numbers()))
+        numbers = row.numbers()
+        for near in operands:
+            given, key = near.numbers(), (row.name, near.name)
+            if _STEEP.search(row.name):
+                self._influence[key] = max(1.0, root_mean_square(given))
+            elif len(operands) > 1 and near.shape == row.shape:
+                size = min(1.0, relative_error(numbers, given))
                 others = (other.name for other in operands if other is not near)
                 self._influence.update({(row.name, other): size for other in others})
+            elif numbers.size < given.size and np.isin(numbers, given).all():
+                sizes = root_mean_square(given), root_mean_square(numbers)
+                self._influence[key] = max(1.0, sizes[0] / (sizes[1] or 1.0))
 
     def shares(
         self, sizes: Mapping[str, float], of: Mapping[str, float] | None = None
