@@ -1,9 +1,4 @@
-"""A block as columns of numbers, and whether it keeps every rule of `verify`.
-
-A large program is checked a column at a time: one field of all operators, or of all tensors. That takes
-a fraction of a loop over them. The columns only answer yes or no. What is wrong, and with which
-operator, is said by the rules in `graph.verify`, `graph.value_rules` and `graph.attribute_rules`.
-"""
+"""Whether a block keeps every rule of `verify`, answered by array operations; never what is wrong."""
 
 from __future__ import annotations
 
@@ -237,10 +232,7 @@ def _rows() -> _Rows:
 
 
 def keeps_rules(block: Block, columns: BlockColumns) -> bool:
-    """Return whether `verify` finds nothing in a block.
-
-    False is no more than a reason to ask `verify`.
-    """
+    """Return whether `verify` surely finds nothing in a block."""
     # Fast path of verify; equal by test test_blocks_that_keep_the_rules_in_columns_have_no_findings
     if not _rows().known[columns.codes].all():
         return False

@@ -169,10 +169,7 @@ class _Regions:
             _BlockComparison(self, f'{path} block "{block.name}"', block, other).run()
 
     def correspond(self, left: Region, right: Region) -> None:
-        """Compare two regions, unless it follows from others that they are equal.
-
-        Without this exception, copies in both graphs would take quadratic time.
-        """
+        """Compare two regions later, unless others say that they are equal: copies take linear time."""
         one, other = self.root((0, id(left))), self.root((1, id(right)))
         if one != other:
             self.parents[one] = other

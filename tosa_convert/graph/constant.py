@@ -1,8 +1,4 @@
-"""Constant data: a view of a buffer, never a Python list.
-
-The buffer can be bytes, a mapped file, an `.npy` file, or memory of an MLIR context, which a Constant
-keeps alive. Data is copied or converted only on request, and block by block where it is large.
-"""
+"""Constant data: a view of a buffer, converted only on request and block by block."""
 
 from __future__ import annotations
 
@@ -33,12 +29,7 @@ BLOCK = 1 << 20
 
 
 def pack(elements: Bytes, bits: int) -> Bytes:
-    """Pack the low `bits` bits of each element into ceil(n * bits / 8) bytes; bits is 4 or 6.
-
-    Example:
-        >>> pack(np.array([1, 2, 15], np.uint8), 4).tobytes().hex()
-        '210f'
-    """
+    """Pack the low `bits` bits of each element, 4 or 6, into ceil(n * bits / 8) bytes."""
     if bits == 4:
         packed = np.zeros((len(elements) + 1) // 2, np.uint8)
         np.bitwise_and(elements[0::2], 0x0F, out=packed)
@@ -470,27 +461,12 @@ def _restored(
 
 
 def dtype_of_array(array: npt.NDArray[Any]) -> DType | None:
-    """Return the element type that an array's own type stands for; None if TOSA does not have it.
-
-    Example:
-        >>> dtype_of_array(np.zeros(2, np.float32)), dtype_of_array(np.zeros(2, np.float64))
-        (FP32, None)
-    """
+    """Return the element type that an array's own type stands for; None if TOSA does not have it."""
     return _BY_NUMPY.get(array.dtype.name)
 
 
 def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
-    """Convert an array's elements to constant data of an element type, in row-major order.
-
-    It is padded as `tosa-opt` pads it.
-
-    Example:
-        >>> constant_of(np.array([1, -2, 3]), dtype("INT4"))
-        Constant(3 x INT4, unpacked)
-        >>> constant_of(np.array([200]), dtype("INT8"))
-        Traceback (most recent call last):
-        ValueError: 200 does not fit INT8
-    """
+    """Convert an array to constant data, padded as by `tosa-opt`; ValueError if a value does not fit."""
     is_strided = array.nbytes > _COPIED and not array.flags.c_contiguous
     if is_strided and array.dtype == element.numpy and not element.is_packed:
         return Rearranged(element, array)

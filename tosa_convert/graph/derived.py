@@ -35,12 +35,7 @@ def unused_name(
     fold: Callable[[str], str] = str,
     numbers: dict[str, int] | None = None,
 ) -> str:
-    """Return `wanted`, or the first of wanted_1, wanted_2, ... that is not taken.
-
-    Example:
-        >>> unused_name("x", {"x", "x_1"})
-        'x_2'
-    """
+    """Return `wanted`, or the first of wanted_1, wanted_2, ... that is not taken."""
     candidate = wanted
     key = fold(wanted)
     number = first if numbers is None else numbers.get(key, first - 1) + 1
@@ -154,10 +149,7 @@ def extract_from(graph: Graph, outputs: Sequence[str], available: Iterable[str])
 
 
 def extract_region(graph: Graph, name: str) -> Graph:
-    """Return a region as a separate graph, with the regions that its operators run.
-
-    The region and its block get the names of the graph's main ones, which some readers expect.
-    """
+    """Return a region, under the main one's names, as a separate graph with the regions that it runs."""
     for region in graph.regions:
         if region.name == name:
             inner = reachable(graph, _operators(region))
@@ -289,10 +281,7 @@ def _at_location(block: Block, name: str) -> str:
 
 
 def computed_tensors(graph: Graph) -> list[tuple[int, str]]:
-    """List the tensors that operators of the main block compute, but no constants and variables.
-
-    Each is the operator's index and the name, in order.
-    """
+    """List index and name of tensors that the main block computes, constants and variables left out."""
     block = graph.main
     return [
         (index, name)
@@ -355,17 +344,7 @@ def rename(
 
 
 def rename_in_order(graph: Graph, input_names: Sequence[str], output_names: Sequence[str]) -> Graph:
-    """Rename as `rename` does, to names that need not fit: those of frameworks.
-
-    A value that would get two names keeps the first, two values of one name are told apart by a number,
-    and a value between inputs and outputs that has one of the names gets another one.
-
-    Example:
-        >>> import tosa_convert as tc
-        >>> graph = tc.load("digits_cnn.tosa")
-        >>> rename_in_order(graph, ["x"], ["x"]).main.outputs
-        ['x_1']
-    """
+    """Rename as `rename` does, to names of frameworks: a number tells equal ones apart."""
     main = graph.main
     renamed: dict[str, str] = {}
     taken: set[str] = set()

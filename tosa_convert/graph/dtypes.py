@@ -1,8 +1,4 @@
-"""The element types, one row for each, and the enums of TOSA's attributes.
-
-Sources: enum DType of schema/tosa.fbs for names and codes; the builtin and TOSA dialects of MLIR for
-its type names. The bit layouts were checked against the reference model (docs/formats.md).
-"""
+"""The element types, one row for each, and the enums of TOSA's attributes; from schema/tosa.fbs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""numpy, imported when it is first used: a small program is read and written without it.
-
-Its import takes longer than all other work on a program of a hundred operators.
-"""
+"""numpy, imported at its first use: that takes longer than a conversion of a hundred operators."""
 
 from __future__ import annotations
 

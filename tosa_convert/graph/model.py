@@ -1,8 +1,4 @@
-"""The hub: a TOSA program, independent of any file format.
-
-A Graph mirrors what TOSA says a program is: regions of blocks, blocks of operators in topological
-order, and tensors and shapes that operators refer to by name. Names are unique within a block.
-"""
+"""The hub: a TOSA program, independent of any file format. Names are unique within a block."""
 
 from __future__ import annotations
 
@@ -564,12 +560,7 @@ def located(path: str, operator: Operator) -> str:
 
 
 def name_in_location(location: str) -> str:
-    """Return the name with which a location begins, such as that of the framework's tensor; "" without.
-
-    Example:
-        >>> name_in_location('loc("add_1"("m.tflite":0:0))'), name_in_location('loc("f.mlir":2:8)')
-        ('add_1', '')
-    """
+    """Return the name with which a location begins, such as the framework's tensor; or ""."""
     match = _NAMED.match(location)
     if match is None:
         return ""

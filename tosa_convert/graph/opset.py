@@ -400,15 +400,7 @@ _Entry = TypeVar("_Entry")
 def table_of(
     trait: str, entries: Mapping[str, _Entry], rows: Iterable[OperatorSpec] = OPERATORS
 ) -> dict[str, _Entry]:
-    """Return name of an operator -> the entry that the word of a trait names; nothing for "none".
-
-    Raises:
-        LookupError: an operator has no entry, or an entry no operator.
-
-    Example:
-        >>> [*table_of("edges", {"step": 1}, [operator("CEIL"), operator("ABS")])]
-        ['CEIL']
-    """
+    """Map operators to the entries that a trait names; LookupError if one has none, or it none."""
     words = {row.name: getattr(row.traits, trait).partition(":")[0] for row in rows}
     keys = {name: name if word == "own" else word for name, word in words.items() if word != "none"}
     missing = [name for name, key in keys.items() if key not in entries]

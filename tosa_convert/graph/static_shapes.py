@@ -49,10 +49,7 @@ def fill_empty_constants(block: Block) -> None:
 
 
 def make_placeholders_static(graph: Graph) -> None:
-    """Replace -1 in the sizes of each RESHAPE and SLICE by the size of the result, where it is known.
-
-    MLIR accepts -1 as "what remains"; runtimes do not. Changes the graph.
-    """
+    """Replace -1 in sizes of RESHAPE and SLICE, which runtimes refuse, by what is known; in place."""
     for _, block in graph.blocks():
         _make_placeholders_static(block)
 

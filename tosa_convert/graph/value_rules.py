@@ -137,12 +137,7 @@ def name_problems(operator: Operator) -> list[str]:
 def attribute_problems(
     operator: Operator, operand: Tensor | None
 ) -> Iterator[tuple[AttributeSpec, str]]:
-    """Iterate over each attribute whose value is wrong, and what is wrong.
-
-    See `name_problems` for their names.
-
-    operand: the operator's first operand; None if it has none, or a shape.
-    """
+    """Iterate over attributes with wrong values, and what is wrong. operand: the first, if a tensor."""
     for row in operator.spec.attributes:
         if row.name not in operator.attributes:
             continue

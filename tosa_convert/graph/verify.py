@@ -1,8 +1,4 @@
-"""The rules for every Graph, whatever it was read from.
-
-After `verify` has returned an empty list, an adapter can rely on every rule here and in value_rules
-and attribute_rules.
-"""
+"""The rules for every Graph, whatever it was read from."""
 
 from __future__ import annotations
 
@@ -250,10 +246,7 @@ class _BlockRules:
         return seen
 
     def operators(self, defined: set[str]) -> None:
-        """Check the operators in their order, and add their results to `defined`.
-
-        A hot loop: an operator that has what its row says takes only set and dict look-ups.
-        """
+        """Check the operators in order, and add their results to `defined`. This is a hot loop."""
         tensors, shapes = self.block.tensors, self.block.shapes
         are_tensors = shapes.keys().isdisjoint
         for index, operator in enumerate(self.block.operators):

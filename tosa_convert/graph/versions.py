@@ -1,9 +1,4 @@
-"""The TOSA version that a graph needs, and the versions that can be read.
-
-A version adds operators and element types (`since` in their rows), and combinations of types of some
-operators. Sources: the release of the schema that first had them, and the availability checks of the
-TOSA dialect (docs/formats.md).
-"""
+"""The TOSA version that a graph needs, from its operators, types and their combinations."""
 
 from __future__ import annotations
 
@@ -107,22 +102,12 @@ _NEW_IN_1_1: Final[dict[str, tuple[int, frozenset[Types]]]] = {
 
 
 def version_name(version: Version) -> str:
-    """Return the name that users request the version by; the full version if it has none.
-
-    Example:
-        >>> version_name(Version(1, 1, 0, draft=True)), version_name(Version(1, 0, 2))
-        ('1.1', '1.0.2')
-    """
+    """Return the name that users request the version by; the full version if it has none."""
     return next((name for name, known in BY_NAME.items() if known == version), str(version))
 
 
 def parse_version(text: str) -> Version | None:
-    """Return the version of a text that `version_name` made, or None if it cannot be read.
-
-    Example:
-        >>> parse_version("1.1"), parse_version("0.80")
-        (Version(major=1, minor=1, patch=0, draft=True), None)
-    """
+    """Return the version of a text that `version_name` made, or None if it cannot be read."""
     if text in BY_NAME:
         return BY_NAME[text]
     match = re.fullmatch(_FULL_VERSION, text)

@@ -1,4 +1,1 @@
-"""What TOSA allows: the types, shapes and attributes of each operator, and what a program needs.
-
-`graph.verify` answers whether a graph is sound; this package answers whether TOSA allows it.
-"""
+"""What TOSA allows: the types, shapes and attributes of each operator, and what a program needs."""

@@ -1,10 +1,4 @@
-"""Amounts of memory and work: numbers that are known, or of which only a lower bound is known.
-
-One multiply-accumulate is a product of two elements and its addition to a sum. The counts follow from
-the pseudo-code of each operator in the TOSA specification, with the usual convention that a kernel is
-multiplied at every position, also where it covers padding (PyTorch's and TFLite's counters do the same).
-Adding a bias, subtracting zero points and applying the scales of blocks are not counted.
-"""
+"""Amounts of memory and work, exact or lower bounds. Kernels are multiplied at padding, too."""
 
 from __future__ import annotations
 
@@ -69,19 +63,7 @@ def product(sizes: Iterable[Size]) -> Amount:
 
 
 def multiply_accumulates(operator: Operator, block: Block) -> Amount | None:
-    """Return the multiply-accumulates of an operator, or None if its row does not count them.
-
-    Example:
-        >>> import tosa_convert as tc
-        >>> block = tc.load("digits_cnn.tosa").main
-        >>> for operator in block.operators:
-        ...     if operator.spec.multiply_accumulates:
-        ...         print(operator.spec, multiply_accumulates(operator, block))
-        CONV2D 36,864
-        CONV2D 147,456
-        CONV2D 221,184
-        MATMUL 3,840
-    """
+    """Return the multiply-accumulates of an operator, or None if its row does not count them."""
     spec = operator.spec
     if not spec.multiply_accumulates:
         return None

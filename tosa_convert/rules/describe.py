@@ -25,13 +25,7 @@ def sentence(check: Check) -> str:
 
 
 def conditions(spec: OperatorSpec) -> list[str]:
-    """Return what TOSA asks of the shapes, attributes and values of an operator.
-
-    Example:
-        >>> from tosa_convert.graph.opset import operator
-        >>> conditions(operator("ADD"))
-        ['the operands that are broadcast have one rank', 'sizes in each dimension are equal or 1']
-    """
+    """Return what TOSA asks of the shapes, attributes and values of an operator."""
     rules = rules_of(spec)
     found = dict.fromkeys(map(sentence, (*rules.ranks, *rules.checks)))
     if layout := _layout(spec):
@@ -51,16 +45,7 @@ def _layout(spec: OperatorSpec) -> str:
 
 
 def type_lines(spec: OperatorSpec) -> Iterator[str]:
-    """Yield the element types that an operator takes together: each form, then what it allows.
-
-    Example:
-        >>> from tosa_convert.graph.opset import operator
-        >>> for line in type_lines(operator("BITWISE_NOT")):
-        ...     print(line)
-        input1 T -> output T
-          PRO-INT: T INT8, INT16 or INT32
-          PRO-INT or PRO-FP: T INT64
-    """
+    """Yield the element types that an operator takes together: each form, then what it allows."""
     for form in forms(spec):
         yield _header(spec, form)
         allowed = defaultdict[str, list[str]](list)

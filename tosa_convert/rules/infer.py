@@ -1,8 +1,4 @@
-"""The shapes of all values of a program, derived anew from the shapes of its arguments.
-
-What an operator declares is kept where its operands say nothing. A region takes the shapes that the
-operators running it pass. A loop's state keeps the sizes that no iteration changes.
-"""
+"""The shapes of all values of a program, derived anew from the shapes of its arguments."""
 
 from __future__ import annotations
 
@@ -228,11 +224,7 @@ def infer(graph: Graph, arguments: Mapping[str, tuple[int, ...]], *, judges: boo
 
 
 def settled(graph: Graph) -> Graph:
-    """Return a program whose inputs have all sizes with those that follow for its other values.
-
-    A size of -1 in RESHAPE and SLICE, which MLIR reads as "what remains", becomes that size. What TOSA
-    forbids stays as it is, for those who judge the program, and so does a program that is not sound.
-    """
+    """Return a program whose inputs are static with all sizes that follow; unsound ones stay as is."""
     from tosa_convert.graph.verify import verify
 
     if any(open_inputs(graph)) or verify(graph):
@@ -250,11 +242,7 @@ def refuse_impossible_symbols(
     shapes: Mapping[str, tuple[GivenSize, ...]],
     aliases: Mapping[str, int],
 ) -> None:
-    """Refuse a symbol without a value that one operator needs to be another size than a second one.
-
-    The sizes that occur in the program, small ones and large ones are tried. An operator needs the size
-    that is the only one it allows.
-    """
+    """Refuse a symbol without a value of which two operators need different sizes, as trials show."""
     findings = Findings()
     blocks = [block for _, block in graph.blocks()]
     own = {size for block in blocks for row in block.tensors.values() for size in row.shape or ()}
@@ -369,10 +357,7 @@ class _Inference:
     def without_placeholders(
         self, operator: Operator, inputs: tuple[ValueType, ...]
     ) -> tuple[ValueType, ...]:
-        """Return operands in which no size is -1: MLIR accepts it as "what remains".
-
-        In RESHAPE it follows from the elements, in SLICE from the start and the size of the dimension.
-        """
+        """Return operands in which no size is -1, which in RESHAPE and SLICE is "what remains"."""
         position = PLACEHOLDERS[operator.spec]
         sizes = inputs[position]
         if not isinstance(sizes, ShapeType) or -1 not in sizes.sizes:
@@ -578,18 +563,12 @@ class Cause:
 
 
 def causes(graph: Graph) -> list[Cause]:
-    """Return the causes of unknown sizes, in the order of the program, each with all that it affects.
-
-    A tensor whose sizes have several causes is listed with the first one.
-    """
+    """Return the causes of unknown sizes, in program order, each with all that it affects first."""
     return [cause for where, block in graph.blocks() for cause in _causes_in(where, block)]
 
 
 def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
-    """Yield a finding for each tensor with unknown sizes if the version has only static shapes.
-
-    Source: MLIR refuses them for TOSA 1.0, at level 8K.
-    """
+    """Yield a finding for each tensor with unknown sizes if, as for 1.0, MLIR refuses these."""
     if (version.major, version.minor) >= V1_1:
         return
     for where, block in graph.blocks():

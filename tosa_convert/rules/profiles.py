@@ -120,18 +120,7 @@ class Misfit(NamedTuple):
 
 
 def parse(text: str) -> frozenset[str]:
-    """Return the profiles and extensions of a list such as "PRO-INT,EXT-INT16".
-
-    Upper and lower case mean the same.
-
-    Example:
-        >>> sorted(parse("pro-int, EXT-INT16"))
-        ['EXT-INT16', 'PRO-INT']
-        >>> parse("PRO-INT,EXT-BF16")
-        Traceback (most recent call last):
-        tosa_convert.errors.TosaConvertError: profile: error: EXT-BF16 needs PRO-FP [option-conflict]
-            add it to the list
-    """
+    """Return the profiles and extensions of a list such as "PRO-INT,EXT-INT16", of any letter case."""
     findings = Findings()
     names: dict[str, None] = {}
     for word in filter(None, (part.strip() for part in text.split(","))):
@@ -152,12 +141,7 @@ def parse(text: str) -> frozenset[str]:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names in their order, as `parse` reads them.
-
-    Example:
-        >>> listed({"EXT-INT16", "PRO-INT"})
-        'PRO-INT,EXT-INT16'
-    """
+    """Return names in their order, as `parse` reads them."""
     found = set(names)
     return ",".join(name for name in CAPABILITIES if name in found)
 
@@ -168,10 +152,7 @@ def complete(names: Iterable[str]) -> frozenset[str]:
 
 
 def requirements(graph: Graph) -> Iterator[Requirement]:
-    """Iterate over what each operator needs, in order.
-
-    An operator whose types TOSA does not allow is left out: `types.mismatch` says why.
-    """
+    """Iterate over what each operator needs, in order, except those whose types are not allowed."""
     known: dict[object, tuple[Need, ...]] = {}
     for where, block in graph.blocks():
         for index, operator in enumerate(block.operators):
@@ -231,15 +212,7 @@ def _is_constant(block: Block, name: str) -> bool:
 def least(
     requirements: Iterable[Requirement], version: tuple[int, int] = V1_1
 ) -> frozenset[str] | None:
-    """Return the least profiles and extensions that satisfy all requirements.
-
-    One profile is less than two, and PRO-INT is preferred to PRO-FP.
-
-    Example:
-        >>> import tosa_convert as tc
-        >>> listed(least(requirements(tc.load("digits_cnn.tosa"))))
-        'PRO-FP'
-    """
+    """Return the least profiles and extensions for all requirements; PRO-INT before PRO-FP."""
     wanted = list(dict.fromkeys(row.needs for row in requirements))
     for count in range(1, len(PROFILES) + 1):
         found = (
@@ -284,17 +257,7 @@ def _with_profiles(
 def misfits(
     graph: Graph, names: Iterable[str], version: tuple[int, int] = V1_1
 ) -> Iterator[Misfit]:
-    """Find the operators that need another profile or extension than those of a target.
-
-    Those that no target of the version has are left out: `graph.versions.version_findings` names them.
-
-    Example:
-        >>> import tosa_convert as tc
-        >>> for misfit in misfits(tc.load("digits_cnn.tosa"), parse("PRO-INT")):
-        ...     print(misfit.message, "/", misfit.hint)
-        ...     break
-        CONST needs PRO-FP / add PRO-FP to the target
-    """
+    """Find operators that need another target; not those that no target of the version has."""
     has = complete(names)
     fits: dict[tuple[Need, ...], str] = {}
     for row in requirements(graph):
@@ -309,10 +272,7 @@ def misfits(
 
 
 def fits(block: Block, operator: Operator, has: frozenset[str]) -> bool:
-    """Return whether a target with these names, from `complete`, has an operator of a block.
-
-    One whose types TOSA does not allow needs nothing.
-    """
+    """Return whether a target, from `complete`, has an operator; one of wrong types needs nothing."""
     needs = _needs(block, operator, {})
     return not needs or any(need.names <= has for need in needs)
 
@@ -331,14 +291,7 @@ def _alternatives(needs: tuple[Need, ...]) -> str:
 
 
 def check_target(target: Target, version: tuple[int, int] = V1_1) -> Iterator[Finding]:
-    """Report what is wrong with a target: names that TOSA lacks, at all or in a version.
-
-    Example:
-        >>> for finding in check_target(Target("8K", ("PRO-INT",), ("EXT-BF16", "EXT-INT64")), (1, 0)):
-        ...     print(finding.message)
-        EXT-BF16 needs PRO-FP
-        EXT-INT64 needs TOSA 1.1
-    """
+    """Report what is wrong with a target: names that TOSA lacks, at all or in a version."""
     findings = Findings()
     where = "target"
     if target.level not in LEVELS:
@@ -410,12 +363,7 @@ _LIMITED: Final = {
 
 
 def violations(view: OperatorView, level: Level) -> Iterator[Violation]:
-    """Report what a level does not allow an operator.
-
-    `nesting_violations` has the depth of control flow.
-
-    What is not known violates nothing. The names of the rules begin with "level-".
-    """
+    """Report what a level does not allow an operator, but nesting; the unknown violates nothing."""
     yield from _value_violations(view, level)
     family = view.spec.family
     for part, limit in _LIMITED.get(family, {}).items():
@@ -526,11 +474,7 @@ class DeepOperator(NamedTuple):
 
 
 def nesting_violations(graph: Graph, level: Level) -> Iterator[DeepOperator]:
-    """Find the operators of control flow that are nested deeper than a level allows.
-
-    An operator of the main graph has depth 1. A region that several operators run counts at the
-    greatest depth.
-    """
+    """Find control flow nested deeper, by its deepest use, than a level allows; main has depth 1."""
     depths = _depths(graph)
     regions = {region.name: region for region in graph.regions}
     for name, depth in depths.items():

@@ -37,10 +37,7 @@ def find_violations(
     spec_version: str | None = None,
     also: Iterable[Iterable[Finding]] = (),
 ) -> list[Finding]:
-    """Find what TOSA forbids in a program; `tosa_convert.validate` has the meaning of the arguments.
-
-    also: further findings of a program that `verify` accepts, such as what a reader does not read.
-    """
+    """Find what TOSA forbids, as `validate` does. also: further findings of a sound program."""
     require_graphs(graph)
     wrong: list[Finding] = []
     version = _version(graph, spec_version)
@@ -64,10 +61,7 @@ def find_violations(
 
 
 def refuse_invalid(graph: Graph, columns: Mapping[str, BlockColumns] | None = None) -> None:
-    """Raise TosaConvertError with what TOSA forbids in a graph that `verify` accepts.
-
-    columns: those that `refuse_unsound` returned.
-    """
+    """Raise what TOSA forbids in a sound graph. columns: those that `refuse_unsound` returned."""
     findings = list(islice(Validator(graph, columns=columns).findings(), MAX_FINDINGS))
     if findings:
         raise TosaConvertError(
@@ -91,13 +85,7 @@ class Needs(NamedTuple):
 
 
 def needs(graph: Graph) -> Needs:
-    """Return the least target that has a program.
-
-    Example:
-        >>> import tosa_convert as tc
-        >>> needs(tc.load("digits_cnn.tosa"))
-        Needs(version='1.0', profiles=('PRO-FP',), extensions=(), level='8k')
-    """
+    """Return the least target that has a program."""
     from tosa_convert.graph.static_shapes import has_open_sizes
     from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version, version_name
     from tosa_convert.rules.profiles import EXTENSIONS, LEVELS, PROFILES, least, requirements

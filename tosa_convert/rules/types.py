@@ -1,8 +1,4 @@
-"""The element types that each operator takes together, and what each combination needs.
-
-The rows of operators say it. Of a tensor a type is the element type, of a block-scaled tensor also that
-of its scales.
-"""
+"""The element types that each operator takes together, and what each combination needs."""
 
 from __future__ import annotations
 
@@ -152,10 +148,7 @@ class Form:
         return rows
 
     def has(self, key: Key) -> bool:
-        """Return whether there is a row of this key.
-
-        Fast for a program that uses few of an operator's hundreds of rows: they are not made.
-        """
+        """Return whether there is a row of this key, without making the hundreds that there may be."""
         # Fast path of rows; equal by test test_a_key_is_found_without_making_the_rows
         return any(
             self._fits(key, cell) for _, _, cells in self.lines for cell in cells.split() or [""]
@@ -366,15 +359,7 @@ class TypeMismatch(NamedTuple):
 
 @cache
 def rows(spec: OperatorSpec) -> tuple[TypeRow, ...]:
-    """Return all rows of an operator.
-
-    Example:
-        >>> from tosa_convert.graph.opset import operator
-        >>> for row in rows(operator("TABLE")):
-        ...     print(row.operands, row.results, sorted(row.needs[0].names))
-        (INT8, INT8) (INT8,) ['PRO-INT']
-        (INT16, INT16) (INT32,) ['EXT-INT16', 'PRO-INT']
-    """
+    """Return all rows of an operator."""
     return tuple(row for form in forms(spec) for row in form.rows.values())
 
 
@@ -432,19 +417,7 @@ def mismatch(
     outputs: Sequence[Element],
     attributes: Mapping[str, object],
 ) -> TypeMismatch | None:
-    """Return why `match` finds no row, or None if it finds one.
-
-    If the operands have types that the operator takes, what is wrong is an attribute or a result;
-    else it is an operand.
-
-    Example:
-        >>> from tosa_convert.graph.dtypes import dtype
-        >>> from tosa_convert.graph.opset import operator
-        >>> byte, full = dtype("INT8"), dtype("FP32")
-        >>> found = mismatch(operator("ADD"), (byte, full), (full,), {})
-        >>> found.rule, found.message, found.expected
-        ('input1-type', 'input1 is INT8 with input2 FP32 and output FP32', 'FP32')
-    """
+    """Return why `match` finds no row, or None: an operand first, else an attribute or result."""
     matching = [form for form in forms(spec) if form.accepts(attributes)]
     keys = [(form, form.key(inputs, outputs, attributes)) for form in matching]
     if any(key is not None and form.has(key) for form, key in keys):
@@ -502,11 +475,7 @@ def _having(keys: Iterable[Key], key: Key, positions: Iterable[int]) -> list[Key
 def _first_repair(
     keys: list[Key], key: Key, positions: list[int], fixed: list[int] | None = None
 ) -> tuple[int, set[Element | str]]:
-    """Find the position to change, and the types that it may have instead.
-
-    The first position whose change alone makes a row; else the first at which no row has the same
-    beginning.
-    """
+    """Find the first position whose change alone makes a row, or that begins none, and its types."""
     for position in positions:
         rest = [other for other in (*positions, *(fixed or ())) if other != position]
         found = _having(keys, key, rest)

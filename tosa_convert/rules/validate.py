@@ -82,10 +82,7 @@ def _size_violations(view: OperatorView) -> Iterator[Violation]:
 
 
 def element_of(value: ValueType) -> Element:
-    """Return the element type, of a block-scaled tensor with that of its scales.
-
-    None for a !tosa.shape.
-    """
+    """Return the element type, if block-scaled with that of its scales; None for a !tosa.shape."""
     if isinstance(value, ShapeType):
         return None
     return value.dtype if value.scale is None else (value.dtype, value.scale[0])
@@ -99,10 +96,7 @@ _CODE: Final = "invalid-operator"
 
 
 def program_findings(graph: Graph) -> Iterator[Finding]:
-    """Report the findings that belong to no single operator, or that need several regions.
-
-    graph: `verify` finds nothing in it.
-    """
+    """Report findings of a sound graph that belong to no single operator, or to several regions."""
     yield from _inputs(graph)
     for where, name, type_ in unjudged_inputs(graph):
         if type_.shape is not None and 0 in type_.shape:
@@ -113,11 +107,7 @@ def program_findings(graph: Graph) -> Iterator[Finding]:
 
 
 def unused_values(graph: Graph) -> Iterator[Finding]:
-    """Yield a finding for each tensor or shape that no operator of its block makes or uses.
-
-    A variable counts in all blocks together. Source: the reference model refuses such a program. Its
-    writers do not, because a file keeps the value and MLIR leaves it out.
-    """
+    """Yield a finding for each value that nothing uses, which the reference model refuses."""
     used = {where: _used(block) for where, block in graph.blocks()}
     variables = {
         tensor.variable_name or name
@@ -148,10 +138,7 @@ def _used(block: Block) -> set[str]:
 
 
 def unjudged_inputs(graph: Graph) -> Iterator[tuple[str, str, TensorType]]:
-    """Yield the tensors that blocks take and no operator uses, whose types no other rule judges.
-
-    Each has the path of its block, its name and its type.
-    """
+    """Yield path, name and type of tensors that blocks take and no operator uses."""
     table = TypeTable()
     for where, block in graph.blocks():
         unused = dict.fromkeys(name for name in block.inputs if name in block.tensors)
@@ -193,10 +180,7 @@ def _variables(graph: Graph) -> Iterator[Finding]:
 
 
 def _missing_results(graph: Graph) -> Iterator[Finding]:
-    """Check that an operator without results runs regions that return nothing.
-
-    Its other rules need results.
-    """
+    """Check that an operator without results runs regions that return nothing."""
     blocks = {region.name: region.blocks[0] for region in graph.regions}
     for where, block in graph.blocks():
         for index, operator in enumerate(block.operators):
@@ -257,10 +241,7 @@ class Validator:
     def block(
         self, where: str, block: Block, positions: Sequence[int] | None = None
     ) -> Iterator[Finding]:
-        """Report the findings of a block's operators.
-
-        positions: the numbers that messages give to the operators, unless they count from 0.
-        """
+        """Report findings of a block's operators. positions: their numbers, unless they count from 0."""
         types = self.table.of_block(block)
         value, verdicts = types.__getitem__, self.verdicts
         for index, operator in zip(positions or count(), block.operators, strict=False):
@@ -320,13 +301,7 @@ def is_valid(
     table: TypeTable,
     judge: Callable[[OperatorView], Verdict],
 ) -> bool:
-    """Return whether no operator of a block breaks a rule.
-
-    False is no more than a reason to judge each one.
-
-    columns: those of the block; `graph.columns.keeps_rules` holds, so no operator runs regions.
-    table: of the types of the program. judge: makes the verdict on an operator.
-    """
+    """Return whether no operator of a block with sound columns breaks a rule, judging one of a kind."""
     # Fast path of Validator.block; equal by test test_blocks_that_are_valid_in_columns_have_no_findings
     if np.isin(columns.codes, _COMPUTE_SHAPES).any():
         return False
@@ -402,10 +377,7 @@ def _representatives(columns: BlockColumns, numbers: Numbers, type_count: int) -
 def _fields(
     columns: BlockColumns, numbers: Numbers, type_count: int
 ) -> Iterator[tuple[Numbers, int]]:
-    """Iterate over what an operator is judged by, as columns of integers, each with a limit.
-
-    All values of a column stay below its limit.
-    """
+    """Iterate over what an operator is judged by: columns of integers, each below its limit."""
     yield columns.attributes, int(columns.attributes.max()) + 1
     for values, counts in (
         (columns.inputs, columns.input_counts),

@@ -76,12 +76,7 @@ ValueType = TensorType | ShapeType
 
 
 def shape_text(sizes: tuple[Size, ...] | None) -> str:
-    """Return a shape as messages show it: "?" for what is unknown.
-
-    Example:
-        >>> shape_text((2, -1)), shape_text(()), shape_text(None)
-        ('[2, ?]', '[]', 'of unknown rank')
-    """
+    """Return a shape as messages show it: "?" for what is unknown."""
     if sizes is None:
         return "of unknown rank"
     shown = ["?" if size is None or size == DYNAMIC else str(size) for size in sizes[:MAX_RANK]]
@@ -254,10 +249,7 @@ class OperatorView:
         return value.sizes
 
     def splat(self, name: str) -> int | float | None:
-        """Return the value that all elements of a constant operand have.
-
-        None if unknown or not one value.
-        """
+        """Return the value that all elements of a constant operand have; None if unknown or several."""
         data = self.tensor(name).data
         if data is None or not data.count:
             return None

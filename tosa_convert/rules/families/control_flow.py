@@ -1,7 +1,4 @@
-"""Operators that run regions, variables, and operators of other domains.
-
-What a region takes and returns is what the operator passes on.
-"""
+"""Operators that run regions, variables, and operators of other domains."""
 
 from __future__ import annotations
 
@@ -140,10 +137,7 @@ def _one_element(what: str, value: TensorType) -> Iterator[Violation]:
 
 
 def _condition_is_one_element(view: OperatorView) -> Iterator[Violation]:
-    """Check that a condition has one element, of any rank.
-
-    Its type is that of the operand's row of types.
-    """
+    """Check that a condition has one element, of any rank."""
     yield from _one_element("condition", view.tensor("condition"))
 
 

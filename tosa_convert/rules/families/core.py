@@ -198,10 +198,7 @@ def dashed(name: str) -> str:
 def result_violations(
     view: OperatorView, shapes: Iterable[ResultShape], dimensions: tuple[str, ...]
 ) -> Iterator[Violation]:
-    """Report where the declared results contradict the shapes that operands and attributes imply.
-
-    dimensions: see `OperatorRules`.
-    """
+    """Report where declared results contradict implied shapes. dimensions: see `OperatorRules`."""
     for index, ((row, declared), shape) in enumerate(zip(view.results(), shapes, strict=True)):
         found = declared.shape if isinstance(declared, TensorType) else declared.sizes
         if found is None or shape is None:
@@ -244,16 +241,7 @@ def first_shape(view: OperatorView) -> tuple[ResultShape, ...]:
 
 
 def first_outside(data: Constant, least: int, most: int | None) -> tuple[int, int] | None:
-    """Return the position of the first element outside of a range, and its value. None if there is none.
-
-    most: None for a range without an end. The elements are read in blocks, and of a splat only one.
-
-    Example:
-        >>> from tosa_convert.graph import Constant, dtype
-        >>> data = Constant(dtype("INT8"), 4, bytes([0, 1, 7, 255]))
-        >>> first_outside(data, 0, 3), first_outside(data, -1, None)
-        ((2, 7), None)
-    """
+    """Return position and value of the first element outside of a range; most: None for no end."""
     if data.splat:
         data = data.first(1)  # the other elements are the same
     if data.count < FEW:

@@ -191,10 +191,7 @@ _MOST_SHIFT: Final = 62
 
 
 def zero_point_of(side: str) -> Check:
-    """Require a zero point of RESCALE's input or output that its element type has.
-
-    side: "input" or "output". A zero point has the element type of its tensor.
-    """
+    """Require a zero point of RESCALE's input or output that its element type has."""
     name = f"{side}_zp"
 
     @says(f"Check that {name} is 0 unless {side} is of INT8; 32768 for unsigned INT16.")

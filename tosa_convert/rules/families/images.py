@@ -60,10 +60,7 @@ class Axis(NamedTuple):
         return (padded - covered) // self.stride + 1
 
     def violations(self) -> Iterator[Violation]:
-        """Check that the kernel fits into the padded input.
-
-        Its last position must end where the input ends.
-        """
+        """Check that the kernel fits into the padded input. Its last position must end where that ends."""
         covered, padded = self.covered(), self.padded()
         if covered is None or padded is None:
             return
@@ -109,10 +106,7 @@ def sizes_of(shape: Shape, rank: int) -> tuple[int, ...]:
 
 
 def numbers(view: OperatorView, name: str) -> tuple[Size, ...]:
-    """Return the values of an attribute, or of the !tosa.shape operand of this name.
-
-    None where unknown.
-    """
+    """Return the values of an attribute, or of the !tosa.shape operand of this name; None if unknown."""
     if name in view.attributes:
         values: tuple[int, ...] = view.attributes[name]
         return values

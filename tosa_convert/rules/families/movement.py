@@ -60,10 +60,7 @@ def lengths(*names: str, factor: int = 1) -> Check:
 
 
 def _stays_open(view: OperatorView, dimension: int) -> bool:
-    """Return whether a -1 can stand for a size of a dimension that is not known.
-
-    MLIR writes -1 for a value that depends on unknown sizes. Where sizes are known it is an error.
-    """
+    """Return whether -1 can stand for a size, as MLIR writes it where sizes are not known."""
     shapes = [view.shape("input1")]
     shapes += [value.shape for value in view.outputs if isinstance(value, TensorType)]
     return any(
@@ -225,10 +222,7 @@ def reshape_rank(view: OperatorView) -> Iterator[Violation]:
 
 
 def reshape_sizes(view: OperatorView) -> Iterator[Violation]:
-    """Check that the sizes are those of a shape.
-
-    One -1 stands for what follows from an input of unknown size.
-    """
+    """Check that the sizes are those of a shape. One -1 stands for what is unknown."""
     sizes = view.sizes("shape")
     negative = [size for size in sizes if size is not None and size < 0]
     if not negative:

@@ -1,8 +1,4 @@
-"""Operators on values of type !tosa.shape.
-
-The conditions on values are those of the reference model, found by experiment. They are judged where
-the values are known before the program runs.
-"""
+"""Operators on values of type !tosa.shape, judged where the values are known, by experiment."""
 
 from __future__ import annotations
 
