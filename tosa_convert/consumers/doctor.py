@@ -74,17 +74,7 @@ class Diagnosis:
 def diagnose(
     graph: Graph, stored: StoredProgram, readers: list[str] | None = None
 ) -> list[Diagnosis]:
-    """Find for each program whether it reads a file, from the facts of `readers`.
-
-    Example:
-        >>> import tosa_convert as tc
-        >>> graph = tc.load("digits_cnn.tosa")
-        >>> stored = StoredProgram("digits_cnn.tosa", "tosa", frozenset({"embedded"}), 40000)
-        >>> for row in diagnose(graph, stored, ["tosa-opt", "iree"]):
-        ...     print(row.reader.name, row.reads, row.command or "-")
-        tosa-opt True -
-        iree False tosa-flatbuffer convert digits_cnn.tosa -o digits_cnn_for_iree.mlirbc
-    """
+    """Find for each program whether it reads a file, from the facts of `readers`."""
     forbidden = find_violations(graph)
     is_sound = not forbidden or not verify(graph)
     return [

@@ -50,10 +50,7 @@ def installed_release(package: str) -> str:
 
 
 def misfits(packages: Iterable[str]) -> Iterator[Misfit]:
-    """Find the requirements of installed packages that are not met.
-
-    Raises TosaConvertError("missing-backend") without the package `packaging`, which compares releases.
-    """
+    """Find requirements of installed packages that are not met; needs the package `packaging`."""
     try:
         from packaging.requirements import Requirement
     except ImportError:

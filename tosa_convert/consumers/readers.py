@@ -527,16 +527,7 @@ def other_variants(row: Consumer) -> list[Consumer]:
 
 
 def reader_named(text: str, option: str = "for") -> Consumer:
-    """Return a program by its name, such as "iree", "iree==3.2" or "vela:ethos-u85".
-
-    Of several releases that begin with the given version, the newest counts; without a version that is
-    the newest of all.
-
-    Example:
-        >>> row = reader_named("iree==3.2")
-        >>> row.release, row.dialect
-        ('iree-base-compiler 3.2.0', '2025-02')
-    """
+    """Return the newest release of a program by name and, perhaps, version: "iree==3.2"."""
     asked, given, version = text.partition("==")
     name, colon, variant = asked.partition(":")
     if name not in READERS:

@@ -1,8 +1,4 @@
-"""What a program that reads files does not read; `readers` has the facts.
-
-Sizes and strides with which hardware does not run an operator were found by compiling for it: Vela 5.2.0
-compiled each operator for an Ethos-U55 and an Ethos-U65, whose answers were the same.
-"""
+"""What a program that reads files does not read; limits of hardware by compiling with Vela 5.2."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The states that the TOSA dialect of MLIR has been in, by the month of the first release that has each.
-
-A state is named by its month, such as "2023-02", and comes before another one if its name does. Source:
-what released packages accept and print, and runs of small programs in them.
-"""
+"""The states of MLIR's TOSA dialect, by the month of the first release: names sort by time."""
 
 from __future__ import annotations
 
@@ -112,12 +108,7 @@ def name_in(state: str, mlir: str) -> str:
 
 
 def state_of(month: str, option: str = "dialect") -> str:
-    """Return the state of the dialect in a month.
-
-    Example:
-        >>> state_of("2023-07"), state_of("2026-10") == STATES[-1]
-        ('2023-05', True)
-    """
+    """Return the state of the dialect in a month."""
     if not _MONTH.match(month) or month < STATES[0]:
         raise fail(
             "option-conflict",

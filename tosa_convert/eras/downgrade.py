@@ -1,9 +1,4 @@
-"""A program in the form that the dialect had in an earlier state: the inverse of an upgrade.
-
-The form of `.tosa` files of TOSA 0.80 is that of the dialect at the beginning of 2025, except that
-tables, paddings and permutations are attributes. Source: the files of two serializers of 0.80.1, and
-what Vela 4.5.0 reads.
-"""
+"""A program in the form of an earlier state of the dialect, or of TOSA 0.80: undo an upgrade."""
 
 from __future__ import annotations
 
@@ -89,19 +84,12 @@ class Form:
 
 
 def dialect_form(state: str, reader: str = "") -> Form:
-    """Return the form of a state of the dialect.
-
-    reader: the program that is to read it, for messages.
-    """
+    """Return the form of a state of the dialect. reader: who is to read it, for messages."""
     return Form(state, reader or f"the dialect of {state}")
 
 
 def downgrade_graph(graph: Graph, form: Form) -> Graph:
-    """Return a program whose operators are all `OlderOperator`, in an older form.
-
-    It is for writers only: its operators do not have the operands of today. The graph itself is not
-    changed.
-    """
+    """Return a program for writers, whose operators are all `OlderOperator`, in an older form."""
     findings = list(missing(graph, form))
     regions = []
     for region in graph.regions:
@@ -148,10 +136,7 @@ def older_findings(graph: Graph, form: Form) -> list[Finding]:
 
 
 def has_form_of(graph: Graph, state: str) -> bool:
-    """Return whether the current form of a program is that of a state, too.
-
-    The program has a form in it.
-    """
+    """Return whether the current form of a program, which has one in a state, is that of it, too."""
     if state < FUNC_DIALECT:
         return False
     older, today = (downgrade_graph(graph, dialect_form(name)) for name in (state, STATES[-1]))
@@ -266,10 +251,7 @@ class _Form080(Form):
 
 
 def form_080(reader: str = "") -> Form:
-    """Return the form of `.tosa` files of TOSA 0.80.
-
-    reader: the program that is to read it, for messages.
-    """
+    """Return the form of `.tosa` files of TOSA 0.80. reader: who is to read it, for messages."""
     return _Form080(reader or "TOSA 0.80")
 
 

@@ -277,10 +277,7 @@ class Editor(BlockEditor):
     def reshape(
         self, name: str, shape: tuple[int, ...], *, wanted: str = "", result: str = ""
     ) -> str:
-        """Add a RESHAPE of a tensor.
-
-        wanted: the name of its result, or a similar one. result: its result, if it is declared already.
-        """
+        """Add a RESHAPE of a tensor; `wanted` names its result, or `result` if it is declared."""
         if shape.count(DYNAMIC) > 1:
             raise Refused(
                 f"it needs a RESHAPE to {shape.count(DYNAMIC)} sizes that are not known",

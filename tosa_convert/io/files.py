@@ -1,9 +1,4 @@
-"""Files: mapped for reading, replaced whole when writing, and found below their folder.
-
-A write goes to a temporary file in the directory of the target, is flushed to the disk, and is
-renamed into place. Readers see either the old file or the new one. A failed write leaves the old file
-and removes the temporary one; what a killed write leaves, the next write into the folder removes first.
-"""
+"""Files: mapped for reading, replaced whole by a rename when writing, found below their folder."""
 
 from __future__ import annotations
 
@@ -470,17 +465,7 @@ def replace_file(
     check: Callable[[str], None] | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Replace the file at `path`, or create it; on failure nothing changes.
-
-    Follows symbolic links and keeps the permissions of an existing file, and its owner and group where
-    the system permits it. Writes directly into a pipe or a device.
-
-    Example:
-        >>> replace_file("notes.txt", [b"first ", b"second"])
-        12
-        >>> bytes(map_file("notes.txt"))
-        b'first second'
-    """
+    """Replace the file at `path` (through links, with its rights), or create it, or change nothing."""
     refuse_invalid_path(path)
     target = os.path.realpath(path)
     try:

@@ -1,7 +1,4 @@
-"""The file formats: how each is recognised by content, and which extension names it.
-
-The content decides the format of an input, the extension that of an output.
-"""
+"""The file formats: content decides that of an input, the extension that of an output."""
 
 from __future__ import annotations
 
@@ -176,14 +173,7 @@ _BEGINS_GRAPH_DEF: Final = (
 
 
 def sniff(data: memoryview, where: str) -> Format:
-    """Detect the format of an input, from its first bytes.
-
-    Example:
-        >>> sniff(memoryview(b"func.func @main() { return }"), "m.mlir")
-        'mlir'
-        >>> sniff(memoryview(b"    TOSA"), "m.tosa")
-        'tosa'
-    """
+    """Detect the format of an input, from its first bytes."""
     extension = os.path.splitext(where)[1].lower()
     if not len(data):
         expected = _expected()

@@ -1,8 +1,4 @@
-"""The keywords of the public functions, for type checkers, `help` and refusals.
-
-A public function takes `**options: Unpack[ReadKeywords]`, so that an option is one field of its keywords
-and one of the values in `options`.
-"""
+"""The keywords of the public functions, for type checkers, `help` and refusals."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The log of the package: Python's `logging`, under the name "tosa_convert".
-
-`logging` is imported with the first message, because it takes as long to import as a small file takes to
-convert, and most conversions log nothing.
-"""
+"""The log of the package: `logging`, imported with the first message, under "tosa_convert"."""
 
 from __future__ import annotations
 
@@ -52,16 +48,7 @@ def info(message: str, *values: object) -> None:
 
 
 def warning(message: str, *values: object) -> None:
-    """Log a warning. values: for the %-places of the message.
-
-    Example:
-        >>> import logging
-        >>> show = lambda record: print(record.getMessage())
-        >>> logging.getLogger(NAME).addFilter(show)
-        >>> warning("%d tensors are dynamic", 2)
-        2 tensors are dynamic
-        >>> logging.getLogger(NAME).removeFilter(show)
-    """
+    """Log a warning. values: for the %-places of the message."""
     if not is_quiet():
         _log(_WARNING, message, values)
 
@@ -98,14 +85,7 @@ def warnings_off() -> Iterator[None]:
 
 @contextlib.contextmanager
 def collected_warnings() -> Iterator[list[str]]:
-    """Collect the texts of warnings inside the block, for another process to log them.
-
-    Example:
-        >>> with collected_warnings() as texts:
-        ...     warning("%d tensors are dynamic", 2)
-        >>> texts
-        ['2 tensors are dynamic']
-    """
+    """Collect the texts of warnings inside the block, for another process to log them."""
     import logging
 
     texts: list[str] = []

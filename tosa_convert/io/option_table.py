@@ -1,9 +1,4 @@
-"""The options of all verbs, once each: parsers, help and refusals are made of this table.
-
-A keyword of the Python functions also says for which formats it has an effect. An option at its default
-asks for nothing and is never refused. One with another value must have an effect; if it cannot have one,
-the request is refused by name instead of being ignored.
-"""
+"""The options of all verbs, once each: parsers, help and refusals are made of this table."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The options of reading and writing, as values that are passed as arguments.
-
-`api` and the command line make these values; the adapters take them as arguments. Nothing here changes
-after it was made, and no module stores an option. A public function takes `**options:
-Unpack[ReadKeywords]`, so that an option is one field of its keywords and one of the values.
-"""
+"""The options of reading and writing, as immutable values that are passed as arguments."""
 
 from __future__ import annotations
 
@@ -122,14 +117,7 @@ LimitsLike = Limits | Mapping[str, int] | None
 
 
 def limits_of(given: LimitsLike) -> Limits:
-    """Return the limits that a caller gave; those that a mapping does not name keep their defaults.
-
-    given: a mapping's names may have hyphens, as on the command line, or underscores.
-
-    Example:
-        >>> limits_of({"input-bytes": 100}) == Limits(input_bytes=100)
-        True
-    """
+    """Return the limits that a caller gave, by names with hyphens or underscores; others by default."""
     if given is None:
         return DEFAULT_LIMITS
     if isinstance(given, Limits):
@@ -260,12 +248,7 @@ class WriteOptions:
 
 
 def given_options(options: ReadOptions | WriteOptions) -> set[str]:
-    """Return the names of the options whose value is not the default.
-
-    Example:
-        >>> sorted(given_options(ReadOptions(func="main", names="retain")))
-        ['func']
-    """
+    """Return the names of the options whose value is not the default."""
     default = type(options)()
     return {
         row.name

@@ -18,16 +18,7 @@ _CUT: Final = "..."
 
 
 def excerpt_of(text_line: str | bytes, column: int) -> str:
-    """Return a line of text and, below it, a caret under one of its columns.
-
-    The excerpt is safe to print: tabs become spaces, and control characters become "?". A line that
-    is too wide for `WIDTH` columns is shortened around the caret. Wide characters count twice.
-
-    Example:
-        >>> print(excerpt_of('"rank": -1', 9))
-        "rank": -1
-                ^
-    """
+    """Return a line, safe to print and cut to `WIDTH`, and below it a caret under a column."""
     position = max(column - 1, 0)
     left = _cells(text_line[max(0, position - _WINDOW) : position], slice(-WIDTH - 1, None))
     right = _cells(text_line[position : position + _WINDOW].rstrip(), slice(WIDTH + 1))

@@ -1,7 +1,4 @@
-"""Run one child process under limits and report how it ended.
-
-`golden` runs the reference model and other backends in one, `frontends` the converters of frameworks.
-"""
+"""Run one child process under limits and report how it ended."""
 
 from __future__ import annotations
 
@@ -81,16 +78,7 @@ def run_child(
     with_stdout: bool = False,
     when_started: Callable[[], object] | None = None,
 ) -> Ended:
-    """Run a command to its end in a new session; kill processes that it leaves running.
-
-    A new session has no terminal, so Ctrl-C reaches the child only through us: any exception here kills
-    the session. The child leaves no core file (Linux).
-
-    Example:
-        >>> import sys
-        >>> run_child([sys.executable, "-c", "raise SystemExit('no')"], timeout=60).stderr.strip()
-        'no'
-    """
+    """Run a command to its end in a session of its own; kill what it leaves running."""
     # The command imports this module for its small functions, and should not wait for these.
     import subprocess
     import tempfile
@@ -291,10 +279,7 @@ def watch(
 def _end_of(
     process: int, poll: Callable[[], int | None] | None
 ) -> Iterator[Callable[[float], bool]]:
-    """Return what waits for some seconds, and says whether a child has ended.
-
-    On Linux it is not reaped: until then its number, which is also that of its session, stays its own.
-    """
+    """Return what waits for some seconds and says whether a child has ended; it is not reaped."""
     import select
 
     def polled(seconds: float) -> bool:
@@ -342,12 +327,7 @@ def _forbid_core_file(child: int) -> None:
 
 
 def describe_exit(code: int) -> str:
-    """Return the name of the signal that ended a child, or its exit code, for messages.
-
-    Example:
-        >>> describe_exit(-9), describe_exit(3), describe_exit(0xC0000005)
-        ('SIGKILL', 'exit code 3', 'exit code 0xC0000005')
-    """
+    """Return the name of the signal that ended a child, or its exit code, for messages."""
     if code >= _WINDOWS_EXCEPTION:
         return f"exit code 0x{code:08X}"
     if code >= 0:
@@ -359,17 +339,7 @@ def describe_exit(code: int) -> str:
 
 
 def last_words(ended: Ended, problem: str = "") -> str:
-    """Describe how a child ended, with the last lines that it wrote to stderr, for messages.
-
-    A line that a child which was killed had not ended is left out, unless it is the only one.
-
-    problem: what else is wrong, after how it ended.
-
-    Example:
-        >>> print(last_words(Ended(-11, "no such layer")))
-        it ended with SIGSEGV; the end of its stderr:
-            no such layer
-    """
+    """Describe how a child ended, and `problem`, with the last whole lines of its stderr."""
     text = ended.stderr
     if ended.timed_out or ended.too_large:
         text = text[: text.rfind("\n") + 1] or text

@@ -1,7 +1,4 @@
-"""Signals that ask a program to end: as exceptions, deferred while foreign code calls back.
-
-A thread hears them while foreign code computes.
-"""
+"""Signals that ask a program to end: as exceptions, deferred while foreign code calls back."""
 
 from __future__ import annotations
 

@@ -372,10 +372,7 @@ _CANNOT_FORK: Final = 75
 
 
 def serve(prepare: Callable[[], bool], work: Callable[[], object]) -> int:
-    """Prepare once, write READY, and for each line of stdin do a job in a fork and answer on stdout.
-
-    What jobs list in MODULES_FILE is imported here after them, so that the next ones need not.
-    """
+    """Prepare once, write READY, and answer each line of stdin from a fork; import what jobs list."""
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):  # Frameworks print to stdout, which carries our answers.

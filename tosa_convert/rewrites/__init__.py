@@ -1,7 +1,4 @@
-"""Graph -> Graph rewrites: repairs of programs that TOSA forbids, and clean-up.
-
-`apply` rewrites a graph and reports what it changed; `REWRITES` is the table of all rewrites.
-"""
+"""Graph -> Graph rewrites: repairs of programs that TOSA forbids, and clean-up."""
 
 from tosa_convert.rewrites.operator_pass import Change, Report
 from tosa_convert.rewrites.public import Rewritten, apply, names_of

@@ -1,11 +1,4 @@
-"""Operators whose operands are constants become constants.
-
-A RESHAPE shares the data of its operand, of any size if nothing else uses that. Other results are
-computed as `tosa_convert.reference` defines them, if every implementation gives the same bits; sums and
-functions, which implementations round differently, are computed in FP64 and rounded once. All are
-limited in size: a file should not grow, and large weights are not copied in memory. A TRANSPOSE of a
-large one that nothing else reads is written into a temporary file, which is mapped.
-"""
+"""Operators of constants become constants, if all implementations agree and files do not grow."""
 
 from __future__ import annotations
 
@@ -211,11 +204,7 @@ def _rounded(op: Operator, operands: list[_Operand], target: Tensor) -> Constant
 
 
 def _is_defined(call: Call, result: Array) -> bool:
-    """Return whether every implementation gives this result.
-
-    Not those of an integer that does not fit, a comparison of 0 with -0, and sums whose order of
-    additions could matter. A definition refuses a division by zero itself.
-    """
+    """Return whether all implementations agree: no overflow, no order of a sum, no 0 against -0."""
     element = call.result.dtype
     assert element is not None
     values = [array for array, row in zip(call.operands, call.types, strict=True) if row.dtype]

@@ -1,11 +1,4 @@
-"""Tensors of more than six dimensions get fewer: neighbouring dimensions that nothing tells apart merge.
-
-TOSA's level 8K has tensors of at most six dimensions. Frontends go beyond it where they take windows or
-channels apart: a RESHAPE to seven dimensions, a TRANSPOSE, a RESHAPE back. Each operator treats some
-neighbouring dimensions alike, so that it can be computed with fewer; RESHAPEs lead from the dimensions
-that one operator has to those of the next. Inputs and results of a block keep their shapes. A tensor in
-row-major order has the same elements in the same order if neighbouring dimensions are one.
-"""
+"""Tensors of more than six dimensions, TOSA's limit, get fewer: neighbours that are alike merge."""
 
 from __future__ import annotations
 
@@ -152,10 +145,7 @@ def slice_(
 def tile(
     op: Operator, operands: Sequence[Shape], result: Shape, shapes: dict[int, Shape]
 ) -> Plan | None:
-    """Merge dimensions that are not repeated.
-
-    Such a dimension merges with the one before it, and any with one of size 1.
-    """
+    """Merge dimensions that are not repeated with the one before, and any with one of size 1."""
     multiples = shapes.get(1)
     if multiples is None:
         return None

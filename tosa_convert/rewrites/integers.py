@@ -1,10 +1,4 @@
-"""Compute with integers what stands between dequantised tensors and a quantised one.
-
-Frontends dequantise the operands of a quantised network, compute in FP32, and quantise. Sums of products
-become sums of INT32 and a RESCALE: the results differ where a number is as near to the middle of two
-integers as the order of a sum in FP32 may move it. Functions of one tensor become a TABLE of what they
-compute, and moves move integers. What is quantised from something else is rounded by CAST.
-"""
+"""Compute with integers what stands between dequantised tensors and a quantised one."""
 
 from __future__ import annotations
 
@@ -367,10 +361,7 @@ class SumPlans:
         return Sums(emit, inner.scales, bound)
 
     def _finer(self, name: str, scale: float = 0.0) -> Sums | None:
-        """Plan a dequantised tensor as INT32 in a scale so fine that sums in it are not rounded again.
-
-        scale: that of the tensor with which it is added, if that is the larger one.
-        """
+        """Plan a dequantised tensor as INT32 so finely scaled that sums, in `scale` too, are exact."""
         found = self.operand(name)
         if found is None or found.scales.size != 1:
             return None

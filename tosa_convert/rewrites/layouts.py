@@ -1,13 +1,4 @@
-"""Operators that take any layout are computed in the one that needs the fewest changes of layout.
-
-Frontends change the layout around each convolution and pool, and back. Between them are operators that
-treat all dimensions alike, such as sums, or that name one, such as CONCAT: these can be computed in
-either layout. Which of them are is a minimum cut: on the one side those that stay, on the other side
-those whose operands and results are stored in the other layout, and a TRANSPOSE for each value that both
-sides need. So transposes disappear across branches, residuals and concatenations. In the same way, a
-softmax between two products of matrices is computed without the dimension of size 1 that a batch of one
-has, and the RESHAPEs around it disappear.
-"""
+"""Operators of any layout are computed in that of fewest changes of layout, by a minimum cut."""
 
 from __future__ import annotations
 
@@ -235,10 +226,7 @@ def _emit_reshape(
 
 
 def cost_of(block: Block) -> int:
-    """Return what the changes of layout cost that something in a block uses.
-
-    Of two RESHAPEs in a row, which become one, the first counts only if something else takes its result.
-    """
+    """Return what used changes of layout cost; two RESHAPEs in a row count once if nothing taps them."""
     total = 0
     #: A value that is used -> whether only RESHAPEs take it.
     merges = dict.fromkeys(block.outputs, False)
@@ -663,10 +651,7 @@ class _Moving:
             edit.remove(op)
 
     def _move(self, op: Operator, before: Operator) -> None:
-        """Add an operator on the other layout and, if its result is needed as it was, a change back.
-
-        before: the operator in the given block.
-        """
+        """Add `before` on the other layout and, if its result is needed as it was, a change back."""
         edit, change = self.edit, self.layouts.change
         (result,) = op.outputs
         inputs = list(op.inputs)

@@ -1,10 +1,4 @@
-"""A TRANSPOSE of a TRANSPOSE and a RESHAPE of a RESHAPE become one operator, or none.
-
-Frontends change the layout before and after each operator, so that such pairs meet. The first of the two
-stays if something else uses it. A TRANSPOSE that moves only dimensions of size 1 is a RESHAPE, which has
-more neighbours to merge with. Between two RESHAPEs may be elementwise operators, such as the sum of a
-product of matrices and its bias: they compute the same on the tensor before the first one.
-"""
+"""A TRANSPOSE of a TRANSPOSE and a RESHAPE of a RESHAPE become one operator, or none."""
 
 from __future__ import annotations
 
@@ -114,10 +108,7 @@ class _Shapes:
         return 1 + sum(self.edit.uses[name] == times for name, times in self.taken.items())
 
     def may_compute(self, value: str, times: int = 1) -> bool:
-        """Return whether a value can be computed so; the first RESHAPE decides the shape.
-
-        times: how often an operator takes it.
-        """
+        """Return whether a value, taken so many times, can be computed in the first RESHAPE's shape."""
         edit, op = self.edit, self.edit.producers.get(value)
         tensor = edit.tensors[value]
         if op is None or tensor.scale is not None or DYNAMIC in (tensor.shape or (DYNAMIC,)):

@@ -129,10 +129,7 @@ def dequantised(edit: BlockValues, name: str) -> Dequantised | None:
 
 
 def steps_of_outputs(block: Block) -> dict[str, float]:
-    """Return how far outputs move, by name, if all integers that they are dequantised from do by one.
-
-    Those are outputs that are dequantised with one scale, and then moved, bounded, averaged or scaled.
-    """
+    """Return how far outputs move, by name, if all integers that they are dequantised from do by one."""
     values = BlockValues(block)
     for op in block.operators:
         values.add(op)
@@ -252,10 +249,7 @@ def clamp_bounds(clamp: Operator) -> tuple[float, float]:
 
 
 def _rounded(edit: BlockValues, name: str) -> str:
-    """Return what a value is the nearest even integer of; "" if it is not.
-
-    The integer below is taken if the rest is less than a half, or is one and that integer is even.
-    """
+    """Return what a value is the nearest even integer of, as twelve operators compute it; or ""."""
     chosen = made_by(edit, name, "SELECT")
     if chosen is None:
         return ""

@@ -448,10 +448,7 @@ def _scaled(name: str, edit: BlockEditor) -> _Scaled | None:
 
 
 def _with_number(op: Operator, edit: BlockEditor, most: float) -> tuple[str, float] | None:
-    """Return the value of equal shape and the number of a product or sum of FP32, or None.
-
-    most: the largest number; the least is its reciprocal.
-    """
+    """Return value and number of an FP32 product or sum, 1 / most to most, of equal shape; or None."""
     shape = edit.tensors[op.outputs[0]].shape
     for value, constant in (op.inputs[:2], op.inputs[1::-1]):
         number, given = edit.number_of(constant), edit.tensors[value]
@@ -567,10 +564,7 @@ def fold_sign(op: Operator, edit: BlockEditor) -> str | None:
 def _without_signs(
     value: str, edit: BlockEditor
 ) -> tuple[Operator, list[str], np.ndarray[tuple[int], np.dtype[np.bool_]]] | None:
-    """Return a CONCAT, what its operands are before they are negated, and which elements of a row are.
-
-    None if it has none that is negated for it alone, or if something else uses it.
-    """
+    """Return a CONCAT of its own, its operands before they are negated, and which those are; or None."""
     joined = edit.producers.get(value)
     if joined is None or joined.spec is not _CONCAT or edit.uses[value] != 1:
         return None

@@ -1,7 +1,4 @@
-"""Convolutions of single channels that are joined again become one DEPTHWISE_CONV2D.
-
-TensorFlow writes a convolution of as many groups as channels so: a SLICE and a CONV2D for each channel.
-"""
+"""Joined convolutions of single channels, as TensorFlow writes them, become one DEPTHWISE_CONV2D."""
 
 from __future__ import annotations
 

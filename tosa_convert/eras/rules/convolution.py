@@ -31,10 +31,7 @@ def _own_accumulator(element: DType) -> str | None:
 
 
 def zero_point_operand(edit: Editor, old: OldOperation, name: str, tensor: Tensor) -> str:
-    """Return a zero point as a constant of the type of the tensor that it belongs to.
-
-    One of an unsigned tensor keeps its bits: 128 of ui8 becomes -128 of i8.
-    """
+    """Return a zero point as a constant of its tensor's type: 128 of ui8 becomes -128 of i8."""
     value, bits = zero_point(old, name), tensor.dtype.bits
     if tensor.name in edit.unsigned and 0 <= value < 1 << bits:
         value -= value >> bits - 1 << bits
@@ -64,10 +61,7 @@ def _convolution(edit: Editor, old: OldOperation) -> tuple[list[str], DType]:
 def _zero_points(
     edit: DowngradeEditor, op: Operator, kind: str, *names: str, always: bool = False
 ) -> dict[str, WrittenValue]:
-    """Rename `quantization_info` of the last operands, which has these names.
-
-    Floating-point operators have none. always: with zero points that are all zero, too.
-    """
+    """Rename `quantization_info` of the last operands; always: with zero points of 0, too."""
     operands = op.inputs[-len(names) :]
     values = {
         name: edit.numbers(operand, name)[0]

@@ -204,10 +204,7 @@ def _from_stride(
 
 
 def _fraction(old: OldOperation, axis: int, size: int, new_size: int) -> tuple[int, int, int]:
-    """Return the scale of one axis as a fraction, and the offset in its numerator's unit.
-
-    A stride of FP32 is the reciprocal of the scale. It may be a fraction that was rounded.
-    """
+    """Return the scale of one axis, of which a stride is the rounded reciprocal, and the offset."""
     stride, start = (_floats(old, name)[axis] for name in ("stride_fp", "offset_fp"))
     if not (math.isfinite(stride) and math.isfinite(start)) or stride <= 0:
         raise Refused(f"its stride is {stride} and its offset {start}")

@@ -66,10 +66,7 @@ def clamp(edit: Editor, old: OldOperation) -> None:
 
 
 def downgrade_clamp(edit: DowngradeEditor, op: Operator) -> None:
-    """Convert to the older form: the inverse of `clamp`.
-
-    It has both pairs of bounds, of which one is read.
-    """
+    """Convert to the older form, with both pairs of bounds: the inverse of `clamp`."""
     element = edit.tensors[op.inputs[0]].dtype
     own, largest = edit.attributes(op, "min_val", "max_val"), edit.largest_bound
     for name in ("min", "max"):
@@ -89,10 +86,7 @@ def relu_n(edit: Editor, old: OldOperation) -> None:
 
 
 def _rounded(bound: float, element: DType) -> bytes:
-    """Round a bound to the nearest value of the element's type.
-
-    One beyond the type is its largest value.
-    """
+    """Round a bound to the nearest value of the element's type, at most its largest."""
     with np.errstate(over="ignore"):
         rounded: Any = np.array([bound]).astype(element.numpy)
     if np.isnan(rounded.astype(np.float64)).any() and not np.isnan(bound):
