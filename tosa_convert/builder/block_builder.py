@@ -222,10 +222,7 @@ class BlockState:
     # -- names and errors ------------------------------------------------------------------------
 
     def _name(self, wanted: str, kind: str, reserved: Sequence[str] = ()) -> str:
-        """Return the wanted name, or one for a kind of value that is not taken.
-
-        reserved: names to avoid.
-        """
+        """Return the wanted name, or one for a kind of value that is not taken."""
         if wanted:
             self._refuse_taken(wanted, reserved)
             return wanted
@@ -539,10 +536,7 @@ class BlockBuilder(BlockState):
         return value
 
     def _check_scales(self, tensor: Tensor, scales: tuple[int, ...]) -> None:
-        """Refuse scales of a wrong shape for a block-scaled constant.
-
-        `verify` looks only at their number.
-        """
+        """Refuse scales of a wrong shape, of which `verify` checks only the number."""
         shape = tensor.shape or ()
         expected = (*shape[:-1], shape[-1] // int(_SHAPE_32)) if shape else ()
         if scales != expected:

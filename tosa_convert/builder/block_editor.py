@@ -225,10 +225,7 @@ def _uniform_bits(data: Constant) -> bytes | None:
 
 
 def constant_key(tensor: Tensor) -> object:
-    """Return what equal constants have in common, whatever form their data has.
-
-    Large ones are not read: they have their memory in common, or they are splats of one element.
-    """
+    """Return what equal constants have in common; large ones are not read: it is their memory."""
     data = tensor.data
     assert data is not None
     element, shape, buffer = tensor.dtype, tensor.shape, data.buffer

@@ -1,7 +1,4 @@
-"""Edit programs: a function of the caller sees each operator, and puts others in its place.
-
-Rewrites, upgrades and corrections write their operators with the same `BlockEditor`.
-"""
+"""Edit programs: a function of the caller sees each operator, and puts others in its place."""
 
 from __future__ import annotations
 
@@ -65,10 +62,7 @@ def rewrite(graph: Graph, rule: Rule) -> Graph:
 
 
 def change_blocks(graph: Graph, change: Callable[[str, Block], Block]) -> Graph:
-    """Return the graph with each block changed; the same object if all blocks are the same objects.
-
-    change: takes the path of a block, for messages, and the block.
-    """
+    """Return the graph with each block changed; the same object if all blocks are the same objects."""
     regions = []
     for region in graph.regions:
         blocks = [change(block_path(region.name, block.name), block) for block in region.blocks]

@@ -1,7 +1,4 @@
-"""The types of an operator's results, inferred from its operands by the rules of TOSA.
-
-First the element types that follow from those that operators take together, then shapes.
-"""
+"""The types of an operator's results, inferred from its operands by the rules of TOSA."""
 
 from __future__ import annotations
 
@@ -154,10 +151,7 @@ def _agreement(
     attributes: Mapping[str, object],
     results: Sequence[Element],
 ) -> tuple[int, bool, bool, tuple[bool, ...]]:
-    """Measure how well a row fits.
-
-    In order: how many of its operands, its attribute, its results, the first ones.
-    """
+    """Measure how well a row fits: operands, then its attribute, its results, the first ones."""
     name, value = row.attribute or ("", "")
     given = attributes.get(name)
     fits = given is None or str(getattr(given, "name", given)) == value
@@ -305,11 +299,7 @@ def element_of_number(
     dtypes: Sequence[Element],
     path: Path,
 ) -> DType:
-    """Choose the element type of an operand given as numbers: the first tensor's if TOSA allows it.
-
-    It is not chosen where it decides the type of the result and the other operands have no bearing on
-    it, as the condition of SELECT has none on what is selected.
-    """
+    """Choose a number's element type, the first tensor's if allowed, unless it decides the result."""
     first = next((one for one in known if one != UNKNOWN), None)
     types = list(known)
     if row.arity == "*":  # the operands of a list have one type

@@ -159,10 +159,7 @@ class WrongArgument(TypeError):
 
 
 def wrong(label: str, given: object, expected: str) -> WrongArgument:
-    """Return the error for an argument of a wrong Python type.
-
-    label: such as "add() argument input2".
-    """
+    """Return the error for an argument, such as "add() argument input2", of a wrong Python type."""
     text = repr(given)
     if len(text) > _MOST_SHOWN:
         text = f"{text[:_MOST_SHOWN]}..."

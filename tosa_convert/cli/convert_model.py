@@ -217,11 +217,7 @@ def write_parts(
     write_options: WriteOptions,
     options: ConvertOptions,
 ) -> None:
-    """Write the programs as NAME.0.tosa, NAME.1.tosa, ... and in NAME.json how they belong together.
-
-    All files are complete before the first of them is put in its place; NAME.json is the last. A model
-    of which everything lowers is one program, in the output file.
-    """
+    """Write programs as NAME.0.tosa, ..., and last NAME.json, which joins them; one as one file."""
     from tosa_convert.graph.model import Graph
 
     if isinstance(made, Graph):

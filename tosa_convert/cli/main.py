@@ -1,7 +1,4 @@
-"""The tree of verbs as click knows it, and `run`, which parses a command line with it.
-
-`start` does the same for the command lines of small jobs.
-"""
+"""The tree of verbs as click knows it, and `run`, which parses a command line with it."""
 
 from __future__ import annotations
 

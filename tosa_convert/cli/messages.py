@@ -1,7 +1,4 @@
-"""What verbs say to people, and what they raise for a command line that they cannot do.
-
-Nothing here needs the parser of the command line, which small jobs start without.
-"""
+"""What verbs say to people and raise, without the parser that small jobs start without."""
 
 from __future__ import annotations
 
@@ -185,11 +182,7 @@ class ProgressDisplay:
     def __init__(
         self, label: str, total: int | Callable[[], int], *, has_lines: bool = False
     ) -> None:
-        """Begin.
-
-        label: the text before the bar. total: the amount of work, or what finds it; 0 if unknown.
-        has_lines: without a terminal, print a line each minute, and one when the work is interrupted.
-        """
+        """Begin, with `label` before the bar. total: the work, or what finds it; 0 if unknown."""
         self.label = label
         self._total = total
         self.is_shown = sys.stderr is not None and sys.stderr.isatty() and not log.is_quiet()

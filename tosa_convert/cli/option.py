@@ -399,11 +399,7 @@ Decorator = Callable[[Any], Any]
 def names_from(
     choices: Choices, absent: str | None = None, *, with_extensions: bool = False
 ) -> dict[str, Any]:
-    """Return the attributes of an option whose values are lists of names; several lists add up.
-
-    The verb gets one list with the names as `choices` writes them, or `absent`. Names of extensions stay
-    as they are, if the option takes them.
-    """
+    """Return attributes of an option of lists of names, which add up; extensions stay as they are."""
 
     def joined(ctx: click.Context, param: Option, texts: tuple[str, ...]) -> str | None:
         if not texts:
@@ -579,11 +575,7 @@ def declared(
 
 
 def option(flag: str, name: str = "", *, more: str | None = None, **changes: Any) -> Decorator:
-    """Return the decorator that gives a verb an option of the table.
-
-    name: of the parameter. changes: attributes of `Option` that differ, such as `required`.
-    more: what the help of this verb adds to the meaning.
-    """
+    """Return the decorator for an option of the table. changes: attributes; more: of its help."""
     attributes = declared(flag, changes, name, more)
     return click.option(*attributes.pop("param_decls"), cls=Option, **attributes)
 

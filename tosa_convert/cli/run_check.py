@@ -239,10 +239,7 @@ def _say_summary(
     *,
     is_single: bool,
 ) -> None:
-    """Print one line if all runs agree, with the tensor that is nearest to its bound, and notes.
-
-    shown: runs that were printed. taken: how often control flow took each course.
-    """
+    """Print a line if all runs agree, with the tensor nearest to its bound. shown: printed runs."""
     runs = results.values()
     text = ""
     if not is_single:

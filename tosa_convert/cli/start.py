@@ -1,9 +1,4 @@
-"""`tosa-flatbuffer` and `tosa-flatbuffer-convert`: the entry points.
-
-Ctrl-C during the imports ends the process as it ends any other: until `RequestToEnd` handles signals,
-Python would answer one with a traceback of whatever it was importing. Nothing has been written by then,
-so there is nothing to clean up.
-"""
+"""`tosa-flatbuffer` and `tosa-flatbuffer-convert`: the entry points."""
 
 from __future__ import annotations
 
@@ -49,13 +44,7 @@ def _version() -> str:
 
 
 def help_text(program: str, words: list[str], folder: str = _HELP) -> str:
-    """Return the help that a command line asks for, if the installation has its text; else "".
-
-    A checkout has none; and click breaks the lines for a narrow terminal, and names the program as it
-    was called.
-
-    program: the name of the command. folder: where the texts are.
-    """
+    """Return the help that a command line asks for, if `folder` has it, and click need not break it."""
     if not words or words[-1] not in ("-h", "--help") or len(words) > 3:
         return ""
     package = getattr(sys.modules["__main__"], "__package__", None)

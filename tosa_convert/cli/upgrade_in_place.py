@@ -1,8 +1,4 @@
-"""The hook `tosa-upgrade`: `python -m tosa_convert.cli.upgrade_in_place FILES` rewrites old flatbuffers.
-
-A file whose form is current is not touched, so a second run changes nothing. `upgrade` takes its input
-for an old program in any case, and so must be asked for each file.
-"""
+"""The hook `tosa-upgrade`, which rewrites old flatbuffers and touches no current one."""
 
 from __future__ import annotations
 

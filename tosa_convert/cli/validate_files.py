@@ -1,7 +1,4 @@
-"""The work of `validate`: read each file, collect what TOSA forbids, and report it.
-
-The report is text, JSON or SARIF 2.1.0. docs/validation.md describes the last two.
-"""
+"""The work of `validate`: read files, report what TOSA forbids, as text, JSON or SARIF 2.1.0."""
 
 from __future__ import annotations
 

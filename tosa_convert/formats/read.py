@@ -32,18 +32,7 @@ STORED_FORMS: Final[tuple[StoredForm, ...]] = get_args(StoredForm)
 
 @contextmanager
 def garbage_collection_paused() -> Iterator[None]:
-    """Pause the cyclic garbage collector, unless it is paused already.
-
-    A graph is many small objects and no cycles, so collecting while one is made only takes time.
-
-    Example:
-        >>> import gc
-        >>> with garbage_collection_paused():
-        ...     gc.isenabled()
-        False
-        >>> gc.isenabled()
-        True
-    """
+    """Pause the cyclic garbage collector: a graph is many small objects and no cycles."""
     if not gc.isenabled():
         yield
         return
@@ -257,12 +246,7 @@ class Storage(NamedTuple):
 def read_with_storage(
     opened: Input, options: ReadOptions = _READ_OPTIONS, upgrade: Upgrade | None = None
 ) -> tuple[Graph, tuple[Storage, ...]]:
-    """Read, and return each form in which constants are stored, in the order of `STORED_FORMS`.
-
-    The graph is only to be looked at: the values of weights beside the file are not checked.
-
-    upgrade: what changes in a program of an older TOSA is noted in it; None to log a summary.
-    """
+    """Read, to look only, with each form that constants are stored in. upgrade: notes changes."""
     if opened.is_mlir or opened.format in READ_ONLY:
         graph = _with_shapes(_read_file(opened, options, upgrade), options, opened)
         return graph, _storage(graph, lambda constant: "embedded")
@@ -307,12 +291,7 @@ def _storage(graph: Graph, form: Callable[[Constant], StoredForm]) -> tuple[Stor
 
 
 def function_names(opened: Input) -> list[str]:
-    """Return the names of a module's functions with a body; those of a VGF file or SPIR-V are graphs.
-
-    Those of an ExecuTorch program are its VGF payloads.
-
-    Raises TosaConvertError("malformed-mlir"), ("malformed-vgf") or ("malformed-pte").
-    """
+    """Return the names of a module's functions with a body, of graphs, or of payloads."""
     if opened.format in READ_ONLY:
         return programs(opened)[0]
     if not opened.is_mlir:
@@ -323,12 +302,7 @@ def function_names(opened: Input) -> list[str]:
 
 
 def programs(opened: Input) -> tuple[list[str], list[str]]:
-    """Return the names of the programs in a VGF file or an ExecuTorch program, and what else is there.
-
-    Both are empty for other formats.
-
-    Raises TosaConvertError("malformed-vgf") or ("malformed-pte").
-    """
+    """Return the names of programs in a VGF file or an ExecuTorch program, and what else is there."""
     if opened.format in ("vgf", "spv"):
         from tosa_convert.formats.vgf.read import segments
 

@@ -46,11 +46,7 @@ _WRITE_OPTIONS: Final = WriteOptions()
 
 
 def producer() -> SoftwareVersion:
-    """Return the producer that is stamped into the files that this program writes.
-
-    Readers take the numbers for the release of the schema that the writer followed, and warn of
-    releases older than their own; so the numbers are that, and the modifier says who wrote the file.
-    """
+    """Return the producer: the numbers are the schema's release, as readers take them."""
     from tosa_convert.graph.model import SoftwareVersion
 
     return SoftwareVersion(*SCHEMA_RELEASE, f"tosa-convert {__version__}")

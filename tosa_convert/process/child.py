@@ -261,10 +261,7 @@ def watch(
     memory: int = 0,
     poll: Callable[[], int | None] | None = None,
 ) -> tuple[bool, bool]:
-    """Wait for a child; return whether its time is up, and whether it has too much memory (Linux).
-
-    poll: says the exit code of a child that has ended, for systems that only answer.
-    """
+    """Wait for a child; return whether it ran out of time, and of memory. poll: asks how it ended."""
     end = time.monotonic() + timeout
     with _end_of(process, poll) as has_ended:
         while (left := end - time.monotonic()) > 0:

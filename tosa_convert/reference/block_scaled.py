@@ -24,10 +24,7 @@ _LEAST_SCALE, _GREATEST_SCALE = -127, 127
 
 
 def scaled(call: Call, name: str, place: Any = ...) -> Array:
-    """Return the numbers that the operands NAME_data and NAME_scale stand for, in FP32 or wider.
-
-    place: the part of both that is returned.
-    """
+    """Return the numbers that the operands NAME_data and NAME_scale stand for, in FP32 or wider."""
     data, scale = call.raw(f"{name}_data")[place], call.raw(f"{name}_scale")[place]
     wide = np.float32 if call.precision == "own" else np.float64
     return multiply(numbers_of(data, call.type_of(f"{name}_data").dtype, wide), scale.astype(wide))
@@ -70,10 +67,7 @@ def cast_to(call: Call) -> tuple[Array, Array]:
 def to_blocks(
     numbers: Array, element: DType, shape: tuple[int, ...], *, is_wide: bool = False
 ) -> tuple[Array, Array]:
-    """Return data of an element type, and scales of a shape, for numbers; see `cast_to`.
-
-    is_wide: the data are the quotients in FP64, neither rounded nor saturated.
-    """
+    """Return data and scales for numbers; is_wide: quotients in FP64, neither rounded nor saturated."""
     kind = np.float64 if is_wide else element.numpy
     blocks = numbers.reshape(*shape, -1)
     data, scales = np.empty(blocks.shape, kind), np.empty(shape, np.float64)

@@ -1,9 +1,4 @@
-"""The bounds that the accuracy rules of TOSA are made from, in FP64.
-
-An operator whose error grows with its terms has the sum of their absolute values as its bound; others
-have one that a rule multiplies by a number of units in the last place. Operators that are not here have
-their result as the bound. Formulas were found by experiments with the reference model.
-"""
+"""The bounds, in FP64, of TOSA's accuracy rules, found by runs of the reference model."""
 
 from __future__ import annotations
 
@@ -27,11 +22,7 @@ _EXP_CONSTANT, _EXP_OF_SHORT = 3.0, 1.0
 
 
 def _of_magnitudes(function: Operation, *, with_border: bool = False) -> Callable[[Call], Array]:
-    """Return the operation on the absolute values of its operands, which are at least normal numbers.
-
-    An implementation may flush subnormal numbers to zero. With `with_border` the border of an image
-    counts as well. In precision "own" all is computed in FP32.
-    """
+    """Return the operation on absolute values that are at least normal numbers."""
 
     def bound(call: Call) -> Array:
         is_short = call.precision == "own"
@@ -77,11 +68,7 @@ def _of_scaled(function: Operation, *names: str) -> Operation:
 
 
 def _of_window(function: Operation, *, with_border: bool = False) -> Operation:
-    """Return the bound of a convolution.
-
-    Without local_bound every element of the image counts as the largest one; in the border too
-    with `with_border`.
-    """
+    """Return the bound of a convolution; without local_bound, all elements are the largest."""
     of_magnitudes = _of_magnitudes(function, with_border=with_border)
 
     def bound(call: Call) -> Array:
@@ -101,21 +88,14 @@ def _of_window(function: Operation, *, with_border: bool = False) -> Operation:
 
 
 def _transposed(call: Call) -> Array:
-    """Return the bound of TRANSPOSE_CONV2D: weights are at least normal numbers of the image's type.
-
-    `tosa_reference_check_dotproduct` says so of every operator. In the others the reference model takes
-    the type of the weights, and so do we.
-    """
+    """Return the bound of TRANSPOSE_CONV2D; weights are at least normal numbers of the image's type."""
     image, weight, *others = call.types
     types = (image, Type(image.dtype, weight.shape), *others)
     return np.asarray(_of_window(windows.convolve_transposed)(replace(call, types=types)))
 
 
 def _transform(call: Call) -> tuple[Array, Array]:
-    """Return the sums of the absolute values of the terms of FFT2D or RFFT2D.
-
-    Each factor is at least a normal number. FFT2D reduces the angles of both axes, and RFFT2D their sum.
-    """
+    """Return the sums of absolute terms of FFT2D (angles of axes reduced) or RFFT2D (of their sum)."""
     least = _smallest_normal(call.types[0].dtype)
     parts = [_magnitude(operand, FP32) for operand in call.operands]
     if not call.attributes["local_bound"]:

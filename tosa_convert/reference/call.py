@@ -76,11 +76,7 @@ class Call:
         return self.widened(self.raw(name))
 
     def widened(self, array: Array) -> Array:
-        """Return an array in a type that holds its values, and sums and products of them.
-
-        Integers of at most 16 bits become INT32 and others INT64; floating point becomes FP32, or
-        FP64 in the other precisions; BOOL stays.
-        """
+        """Return an array in a type that holds sums and products: INT32, INT64, FP32 or FP64."""
         kind = array.dtype.kind
         if kind == "b":
             return array
@@ -158,11 +154,7 @@ def _stays_wide(element: DType, precision: Precision) -> bool:
 
 
 def store(result: Array, target: Type, precision: Precision) -> Array:
-    """Convert a result to its element type: floating point is rounded to nearest, ties to even.
-
-    Integers that do not fit wrap around; TOSA leaves them undefined unless the operator saturates. A
-    result of another shape than the program says is a defect of a definition, or of a rule of shapes.
-    """
+    """Convert a result to its element type: to nearest even, wrapping; refuse a wrong shape."""
     element = target.dtype
     array = np.asarray(result)
     if array.shape != target.shape:

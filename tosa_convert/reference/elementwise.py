@@ -1,8 +1,4 @@
-"""Operators that compute each element of the result of one element of each operand.
-
-Operands are broadcast as numpy does. Integers of 32 bits are computed in INT64 and wrap around where the
-specification requires that they fit.
-"""
+"""Operators that compute each element of one element of each operand, broadcast as in numpy."""
 
 from __future__ import annotations
 
@@ -523,10 +519,7 @@ def _of(function: Callable[..., Any], text: str, *names: str) -> Operation:
 
 
 def _tabled_operation(name: str, text: str, error: float, operand: str = "input1") -> Operation:
-    """Return an operation that is computed in FP64, but for FP32 where a table is faster.
-
-    error: of results in FP32, in units in the last place.
-    """
+    """Return an operation in FP64, or with a table for FP32, whose error is in last places."""
     function = TABLED[name]
 
     def compute(call: Call) -> Array:

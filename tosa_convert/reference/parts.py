@@ -1,8 +1,4 @@
-"""Compute operators on large tensors a part at a time, so that intermediate values stay in the cache.
-
-Memory for intermediate values stays below that of operands and results: parts of small tensors are
-smaller; see `affordable`.
-"""
+"""Compute operators on large tensors in parts, whose intermediate values stay in the cache."""
 
 from __future__ import annotations
 
@@ -66,11 +62,7 @@ LOOKED_UP_IN_FP32: Final = _TABLED - {
 
 
 def affordable(call: Call, each: int, most: int, *, beside: int = 0, times: float = 1.0) -> int:
-    """Return how many items an operator may compute at a time: at most `most`.
-
-    Their intermediate values, of so many bytes each, and so many bytes beside them, take no more memory
-    than operands and results, or so many times that: less than 2, so that all is less than 3 times.
-    """
+    """Return how many items, at most `most`, take no more memory than operands and results."""
     operands = {id(array): array.nbytes for array in call.operands}
     live = sum(operands.values()) + sum(map(_bytes_of, call.results))
     allowed = int(times * max(live, _LEAST_BYTES)) - beside
@@ -118,10 +110,7 @@ def compute_in_parts(call: Call, function: Operation) -> Array | None:
 
 
 def _results_by_code(call: Call, function: Operation) -> Array | None:
-    """Return the results of all values of a short type, in the order of their codes.
-
-    None if there are many of them for the elements that there are, or if one is refused.
-    """
+    """Return the results of all values of a short type, by code; None if too many or refused."""
     operand, element = call.operands[0], call.types[0].dtype
     bits = operand.itemsize * 8
     if element is None or element.name == "BOOL" or element.bits != bits or bits > 16:
@@ -149,11 +138,7 @@ def _is_cut_short(call: Call) -> bool:
 
 
 def _cast_upper_halves(call: Call, function: Operation) -> Array:
-    """Return FP32 in a type of one byte, which the upper half of its bits decides, rounded to odd.
-
-    A number whose lower half is not 0 has the last bit of the upper one set. These 8 bits of its
-    significand, at least two more than the result keeps, are rounded as the number itself is.
-    """
+    """Cast FP32 to a type of one byte by its upper half, first rounded to odd, which is exact."""
     values = np.arange(1 << _UPPER_BITS, dtype=np.uint32) << np.uint32(32 - _UPPER_BITS)
     kind = Type(call.result.dtype, values.shape)
     entries = new_result(kind, call.precision)
@@ -174,10 +159,7 @@ def _codes(array: Array) -> Array:
 
 
 def slices(shape: Sequence[int], size: int, whole: int = 0) -> Iterator[tuple[slice, ...]]:
-    """Iterate over parts of a shape of about `size` elements, which are next to each other.
-
-    whole: how many axes, from the last one, are not cut.
-    """
+    """Iterate over parts of about `size` elements; `whole`: how many last axes are not cut."""
     axis, inner = len(shape) - 1, 1
     while axis > 0 and (inner * shape[axis] <= size or len(shape) - axis <= whole):
         inner *= shape[axis]

@@ -25,10 +25,7 @@ _FEW_COLUMNS: Final = 16
 
 
 def _position(find: Any, reduce: Any, text: str) -> Operation:
-    """Make an operation that finds the index of an extreme element, the first of several.
-
-    find, reduce: functions of numpy that return its index, and itself.
-    """
+    """Find the first extreme element; find, reduce: numpy's functions of index and value."""
 
     def compute(call: Call) -> Array:
         ignores = ignores_nan(call) and not call.is_integer
@@ -65,10 +62,7 @@ def _first_place(is_there: Array, axis: int) -> Array:
 
 
 def _reduce(function: Any, text: str, *, selects: bool = False) -> Operation:
-    """Return an operation that keeps the axis, with one element.
-
-    selects: its result is one of the elements, so that integers stay as they are.
-    """
+    """Return an operation that keeps the axis, of one element; selects: integers stay."""
 
     def compute(call: Call) -> Array:
         value = call.raw("input")
@@ -136,10 +130,7 @@ def multiply(call: Call) -> Array:
 
 
 def _product_of_pairs(table: Array) -> Array:
-    """Return the product of each row: of pairs of neighbours, then of pairs of these products.
-
-    numpy multiplies many pairs at once, and the elements of a row one after the other.
-    """
+    """Return the product of each row, of pairs of pairs: numpy multiplies many at once."""
     rows, count = table.shape
     while count > 1:
         if count % 2:

@@ -1,7 +1,4 @@
-"""Convolutions: operators that slide a window of weights over an image of NHWC or NDHWC.
-
-The elements outside the image are those of value zero: the zero point is subtracted before the padding.
-"""
+"""Convolutions over images of NHWC or NDHWC; zero points are subtracted before the padding."""
 
 from __future__ import annotations
 
@@ -184,10 +181,7 @@ def _depthwise_rows(call: Call, kind: np.dtype[Any], phases: int, summed: int, b
 
 
 def _finish(lines: Array, bias: Array | None, target: Array) -> None:
-    """Add a bias to lines of sums, and convert them; `target` may be in the same memory.
-
-    bias: the beginning of a row that is added to each line, and that may have several of them.
-    """
+    """Add a bias, the beginning of a row, to lines of sums, and convert them, perhaps in place."""
     if lines.dtype == target.dtype:
         if bias is not None:
             _add_to_lines(lines, bias, lines)
@@ -307,10 +301,7 @@ class _Phase:
         is_first: bool,
         finish: tuple[Array | None, Array] | None = None,
     ) -> None:
-        """Add products to lines of sums, which begin at the element `start`, or write the first ones.
-
-        finish: the bias, and where the sums are written with it; not for the first products.
-        """
+        """Add products to lines of sums, or write the first ones; finish: the bias, and where to."""
         assert self.part is not None
         outputs, length = self.part.shape[-1], sums.shape[-1]
         row, _, item = self.part.strides
@@ -433,10 +424,7 @@ def convolve_block_scaled(call: Call) -> Array:
 
 
 def _filters(call: Call, image: Image, weight: Array) -> tuple[Image, Products]:
-    """Return weights, of which their zero point is to be subtracted, and the products with an image.
-
-    weight: [outputs, terms].
-    """
+    """Return weights [outputs, terms], less their zero point, and the products with an image."""
     if is_float(weight.dtype):
         empty = np.empty((weight.shape[1], 0), call.widened(weight[:0]).dtype)
         return Image(weight, 0, call.widened), Products(None, empty)

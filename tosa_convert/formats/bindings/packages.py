@@ -1,10 +1,4 @@
-"""Finds the package of MLIR Python bindings to use: that of an object, the current one, or a default.
-
-Every distribution of MLIR's bindings is a package with its own copy of MLIR: `torch_mlir`,
-`iree.compiler`, upstream's `mlir`, a vendor's. Objects of one cannot be passed to another. Therefore
-bindings are not imported by name: the object that a caller passes determines them, and only if there is
-none, a default is chosen.
-"""
+"""The package of MLIR's bindings to use: that of an object, the current one, or a default."""
 
 from __future__ import annotations
 
@@ -114,14 +108,7 @@ def context_of(thing: Any) -> Any:
 
 
 def current_context() -> Any | None:
-    """Return the context that the caller entered with `with context:`, or None if there is none.
-
-    This is the context that MLIR's own `Module.parse` would use. Only bindings that are already imported
-    are asked: no others can have a current context.
-
-    Raises TosaConvertError("option-conflict") if several packages of bindings have a current context:
-    each package has its own stack, so the innermost cannot be determined.
-    """
+    """Return the context entered in one of the imported packages, or None; refuse several."""
     contexts = {}
     for name in list(sys.modules):
         package, is_extension, submodule = name.partition(_EXTENSION)
@@ -198,11 +185,7 @@ _LOCATION_ATTRIBUTE: Final = re.compile(r"\(\w+: [\w.]*\.Location, /\) -> ")
 
 @contextlib.contextmanager
 def refused_by_bindings() -> Iterator[None]:
-    """Report what the bindings cannot convert to Python as a finding.
-
-    That is text that is not UTF-8, which damaged bytecode brings into modules and so into MLIR's
-    messages, and a location as the value of an attribute, which MLIR's parser accepts.
-    """
+    """Report what the bindings cannot convert to Python as a finding."""
     try:
         yield
     except RuntimeError as error:

@@ -1,10 +1,4 @@
-"""Every byte of a `.tosa` file with the field that it belongs to, also of damaged files.
-
-The reader in `read.py` refuses a file as soon as something is wrong. This one goes on: what it cannot
-follow is an error at its offset, and bytes that nothing refers to are named as such. Each byte belongs
-to exactly one row: a table that several fields share is described once, and one that lies over another
-is an error. So time and memory grow with the file, whatever it says.
-"""
+"""Every byte of a `.tosa` file, damaged or not, with the one field that it belongs to."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Packs tables forward: references stay open until what they refer to has a position.
-
-A field refers to an id of an `Interner`, or to an object: a table or vector that occurs once. At the
-end, all references are filled in at once.
-"""
+"""Packs tables forward: references stay open until what they refer to has a position."""
 
 from __future__ import annotations
 

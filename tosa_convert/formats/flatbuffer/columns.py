@@ -1,13 +1,4 @@
-"""Bounds-checked, vectorised access to an untrusted flatbuffer.
-
-Every read takes a column: one field of many tables, or one element of many vectors. A few array
-operations check a column, so proving a file safe costs about as much as reading it. Errors name the
-byte offset.
-
-Tables and vectors of a flatbuffer may be shared, so a small file can describe an enormous graph.
-Every read therefore charges the memory that its result takes against a budget, which grows with the
-size of the file.
-"""
+"""Bounds-checked columns of an untrusted flatbuffer, within a budget: tables may be shared."""
 
 from __future__ import annotations
 

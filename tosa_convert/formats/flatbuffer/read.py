@@ -1,8 +1,4 @@
-"""Flatbuffer -> Graph. Constants are views of the buffer that was given; nothing copies them.
-
-Fields are read in columns, one field of all tables at once, because a Python loop over every field
-of every table would take most of the time.
-"""
+"""Flatbuffer -> Graph. Constants are views of the buffer that was given; nothing copies them."""
 
 from __future__ import annotations
 

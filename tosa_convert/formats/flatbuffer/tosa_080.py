@@ -437,10 +437,7 @@ def _fields(operator: OlderOperator) -> dict[str, Any]:
 
 
 def _unsigned(block: Block) -> set[str]:
-    """Return the tensors that only RESCALE uses, each time as unsigned: 0.80.0 has no other mark.
-
-    Other tensors with unsigned elements keep a signless type and the flag of the RESCALE.
-    """
+    """Return tensors that RESCALE alone uses, always as unsigned; others keep its flag."""
     unsigned: set[str] = set()
     others: set[str] = set()
     for op in block.operators:

@@ -1,12 +1,4 @@
-"""Graph -> flatbuffer, laid out forward: tables first, then strings, then constants' data.
-
-Offsets in a flatbuffer only point forward, except those to vtables. So tables are packed in one pass
-with their references left open, what they refer to follows, and all references are filled in at the
-end. Weights never pass through this code: the plan notes the position of each constant, and its buffer
-is copied once, into the file.
-
-Equal attribute tables, locations, shapes and strings are stored once, as the format allows.
-"""
+"""Graph -> flatbuffer, laid out forward: tables first, then strings, then constants' data."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""JSON in flatc's form -> Graph.
-
-The fields are those of the flatbuffer (`wire.layout`), under the same names and with the same
-defaults, and they mean the same (`wire.lift`).
-"""
+"""JSON in flatc's form -> Graph, with the fields and defaults of the flatbuffer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Values of an untrusted JSON text: objects, strings, numbers, and lists of them.
-
-Lists of bytes, which hold the weights, are converted block by block without a Python object for each
-number.
-"""
+"""Values of an untrusted JSON text: objects, strings, numbers, and lists of them."""
 
 from __future__ import annotations
 
@@ -92,10 +88,7 @@ class Cursor:
     def add(
         self, message: str, hint: str = "", *, code: str = "malformed-json", at: int | None = None
     ) -> None:
-        """Record a finding about the value of the current path; raises Stop if there are too many.
-
-        at: the byte that it is about, by default the current position.
-        """
+        """Record a finding at a byte, by default here; raise Stop if there are too many."""
         offset = self.position if at is None else at
         path = "".join(self.path).lstrip(".")
         self.found.append(LocatedFinding(offset, code, path, message, hint))

@@ -1,9 +1,4 @@
-"""Graph -> JSON, byte for byte what flatc prints for the flatbuffer of `flatbuffer.write`.
-
-That is `flatc --json --strict-json --raw-binary`: two spaces a level, one number a line, and only
-the fields that the flatbuffer stores. Weights are formatted block by block, so memory does not grow
-with them.
-"""
+"""Graph -> JSON, byte for byte `flatc --json --strict-json --raw-binary` of `flatbuffer.write`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Constants of the graph from MLIR's attributes, and the other way round.
-
-Constants that are read are views of the bytecode, unless MLIR encodes the elements in another way than
-a `.tosa` file. Constants that are written are dense attributes, or resources if they are large; both are
-views of the graph's memory, with the same exception. No element is converted to a number in Python, so
-all bits survive: NaN payloads, -0.0.
-"""
+"""Constants from MLIR's attributes, and to them: views, bit for bit, wherever forms agree."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Locations as text, and findings at them.
-
-The format stores one line of text for each operator: the location as MLIR prints it. File names are cut
-to their last component, so that a file's bytes do not depend on the folder in which it was made.
-"""
+"""Locations as the text that MLIR prints, file names without folders, and findings at them."""
 
 from __future__ import annotations
 

@@ -499,14 +499,7 @@ class TargetEnv(NamedTuple):
 
 
 def read(text: str) -> TargetEnv:
-    """Read the target environment of the attribute's text.
-
-    Example:
-        >>> found = read('#tosa.target_env<specification_version = "1.0", level = "8k", '
-        ...              'profiles = [pro_int], extensions = [int16, mx_common]>')
-        >>> print(found.version, found.target)
-        1.0.0 PRO-INT,EXT-INT16,EXT-MX-COMMON at level 8K
-    """
+    """Read the target environment of the attribute's text."""
     version, form = re.search(_VERSION, text), re.fullmatch(_FORM, text)
     target = None
     if form is not None:

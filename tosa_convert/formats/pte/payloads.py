@@ -1,9 +1,4 @@
-"""The payloads of a `.pte` file's delegates, and the one of them that holds TOSA.
-
-A `.pte` file is a flatbuffer, and segments of bytes after it. A delegate is a part of the program that a
-backend has compiled to a payload of its own. Fields go by their positions in ExecuTorch's schema
-(program.fbs).
-"""
+"""The payloads of a `.pte` file's delegates, one of which holds TOSA; by ExecuTorch's schema."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A VGF file or a SPIR-V module -> Graph.
-
-Names of tensors are not in it; locations are, if it was written with them.
-"""
+"""A VGF file or a SPIR-V module -> Graph. It has no names of tensors, and perhaps locations."""
 
 from __future__ import annotations
 

@@ -284,11 +284,7 @@ def _check_regular(status: os.stat_result, where: str) -> None:
 
 
 def view(folder: Path, name: str, *, mapped: bool) -> memoryview:
-    """Return the bytes of a file in the folder. A link out of it is refused, even a later one.
-
-    A mapped file must not be truncated while the view is in use. Replacing the folder, as `replacing`
-    does, is safe.
-    """
+    """Map a file of the folder, which must not be truncated; refuse a link out of it."""
     where = os.fspath(folder / name)
     size_of(folder, name)
     try:

@@ -1,16 +1,4 @@
-"""One constant as an `.npy` file: a header, and the elements in the form that numpy has for them.
-
-| dtype | in the file |
-|---|---|
-| BOOL, INT8 to INT64, FP16, FP32 | numpy's own type |
-| INT4 | int8, -7 to 7 |
-| INT48 | int64 |
-| all others | the bits of one element, as an unsigned integer of 8 or 16 bits |
-
-Everything is little-endian and in C order. The header is written and read here, not by numpy: its
-bytes must not depend on the version of numpy, and the header of an untrusted file is matched against a
-pattern, never evaluated.
-"""
+"""One constant as an `.npy` file, little-endian; the header is ours, and read by a pattern."""
 
 from __future__ import annotations
 
@@ -186,14 +174,7 @@ def _sizes(text: str) -> tuple[int, ...] | None:
 def constant(
     data: memoryview, where: str, row: DType, count: int, padding: int, *, checked: bool = True
 ) -> Constant:
-    """Convert the elements that `array` returned to a constant.
-
-    The constant is a view of the file, except that INT4 and INT48 are packed. The elements are read
-    only if their type has invalid values.
-
-    checked: check the elements. If not, INT4 is not packed either, and the constant is only to be looked
-        at: the upper bits of its bytes need not be 0.
-    """
+    """Make a constant of elements; if not `checked`, unpacked and only to be looked at."""
     if row is _INT48 or (row.is_in_bytes and checked):
         packed = bytearray()
         for values in _values(data, row):

@@ -48,12 +48,7 @@ def read(
     copy: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Graph:
-    """Put the constants of a folder or a file in place of those of a graph; `graph` is not changed.
-
-    Large files are mapped into memory: they must not be truncated while the graph is in use, but
-    `write` can replace the folder. INT4 and INT48 are packed, since a program has them in another
-    form.
-    """
+    """Return the graph with the constants of a folder or file, mapped where their form allows."""
     require_graphs(graph)
     path = Path(path)
     loader: Callable[[Path, bool, bool, bool], _Loader] = _Loader

@@ -33,24 +33,7 @@ from tosa_convert.io.options import WeightForm
 
 
 def strip(graph: Graph, *, keep_parameters: bool = True) -> Graph:
-    """Return the graph with zeros for its weights.
-
-    Shapes and element types stay, and `graph` is not changed.
-
-    Kept are shape values, and with `keep_parameters` the constants that only serve as a zero point,
-    shift, multiplier, row count, slice bound or padding value: readers need their values, and most
-    fix them at compile time. Every other constant is replaced, however small: weights, biases,
-    tables, scales, and the initial values of variables. Names and locations are not changed; they
-    can say something about the model, too.
-
-    The zeros take no memory. In a file they take as much room as the weights did.
-
-    Example:
-        >>> import tosa_convert as tc
-        >>> graph = strip(tc.load("digits_cnn.tosa"))
-        >>> any(data.numpy().any() for _, data in graph.constants())
-        False
-    """
+    """Return the graph with zeros for weights; keep_parameters: but not for what readers fix early."""
     require_graphs(graph)
     return replace_data(graph, _zeroed(graph, keep_parameters))
 
@@ -116,11 +99,7 @@ def write(
     producer: SoftwareVersion | None = None,
     progress: Progress | None = None,
 ) -> Graph:
-    """Write constants into `path` and return the graph without them; `graph` is not changed.
-
-    Data is converted block by block, whatever form it has. A folder that this function has written
-    before, or a file, is replaced as a whole, once the new one is complete.
-    """
+    """Write constants, replacing a folder or file as a whole; return the graph without them."""
     selected = list(_selected(graph, larger_than, only_parameters))
     _check(graph, selected, most=npy.MAX_RANK if form == "npy" else None)
     total = sum(npy.stored_bytes(row.constant.dtype, row.constant.count) for row in selected)

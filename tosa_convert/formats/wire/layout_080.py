@@ -1,9 +1,4 @@
-"""What files of TOSA 0.80.0 and 0.80.1 have in other places than those of 1.0.
-
-The tables of the graph, of blocks, operators and tensors begin with the same slots, and 0.80.1 appended
-to the tables of 0.80.0. Source: files that the serializers of these versions wrote, and the field names
-of their schema.
-"""
+"""What files of TOSA 0.80.0 and 0.80.1 have in other places than 1.0, by files of their writers."""
 
 from __future__ import annotations
 

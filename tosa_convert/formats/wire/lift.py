@@ -1,9 +1,4 @@
-"""Fields of a `.tosa` file -> Graph: what each value means, whatever encodes it.
-
-An adapter finds the fields and fills in the defaults of those that are absent. The functions here
-turn the fields of one table into one object of the graph. What is wrong goes to `report`, because
-each adapter has its own way to say where.
-"""
+"""Fields of a `.tosa` file -> Graph: what each value means, whatever encodes it."""
 
 from __future__ import annotations
 

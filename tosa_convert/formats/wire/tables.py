@@ -1,9 +1,4 @@
-"""The layout of flatbuffer tables: slots, their sizes, and precomputed layouts for writing.
-
-Rules: the FlatBuffers internals document. A table starts with a signed 32-bit distance back to its
-vtable; the vtable holds its own size, the table's size, and for each slot the 16-bit distance from
-the table's start to the slot's value (0 where absent). Everything is little-endian.
-"""
+"""The layout of flatbuffer tables, by the FlatBuffers internals document, for writing."""
 
 from __future__ import annotations
 

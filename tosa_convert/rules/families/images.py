@@ -60,7 +60,7 @@ class Axis(NamedTuple):
         return (padded - covered) // self.stride + 1
 
     def violations(self) -> Iterator[Violation]:
-        """Check that the kernel fits into the padded input. Its last position must end where that ends."""
+        """Check that the kernel fits into the padded input. Its last position ends where that ends."""
         covered, padded = self.covered(), self.padded()
         if covered is None or padded is None:
             return

@@ -102,18 +102,7 @@ def everything(texts: Iterator[str]) -> bool:
 
 
 def operator_rows(graph: Graph, wanted: Wanted = everything) -> Iterator[OperatorRow]:
-    """Iterate over the operators of all regions, in the order of the file.
-
-    Example:
-        >>> import tosa_convert as tc
-        >>> for row in operator_rows(tc.load("digits_cnn.tosa")):
-        ...     if row.work is not None:
-        ...         print(row.index, row.name, row.outputs[0], row.work)
-        13 CONV2D FP32 [1, 16, 16, 16] 36,864
-        16 CONV2D FP32 [1, 8, 8, 16] 147,456
-        19 CONV2D FP32 [1, 8, 8, 24] 221,184
-        24 MATMUL FP32 [1, 1, 10] 3,840
-    """
+    """Iterate over the operators of all regions, in the order of the file."""
     for region, block in _blocks(graph):
         for row in operator_rows_of(region, block):
             if wanted(row.texts()):
@@ -208,16 +197,7 @@ def _tensor_row(region: Region, block: Block, name: str, uses: _Uses) -> TensorR
 
 
 def constant_rows(graph: Graph, wanted: Wanted = everything) -> Iterator[ConstantRow]:
-    """Iterate over the constants of all blocks and initial values of variables.
-
-    Each is read when its row is yielded.
-
-    Example:
-        >>> import tosa_convert as tc
-        >>> row = next(constant_rows(tc.load("digits_cnn.tosa")))
-        >>> print(row.value.name, row.value, row.nbytes, row.statistics.zeros)
-        layer_0 FP32 [24] 96 0
-    """
+    """Iterate over constants of all blocks, and initial values of variables; each is read in turn."""
     for region, block in _blocks(graph):
         uses = _Uses(block)
         for name, tensor in block.tensors.items():

@@ -49,14 +49,7 @@ class Statistics:
 
 
 def statistics(constant: Constant) -> Statistics:
-    """Return the statistics of a constant. It is read in blocks: memory does not depend on its size.
-
-    Example:
-        >>> from tosa_convert.graph import dtype
-        >>> found = statistics(Constant(dtype("INT8"), 4, bytes([0, 1, 255, 0])))
-        >>> found.least, found.greatest, found.mean, found.zeros, found.values
-        (-1, 1, 0.0, 2, ((-1, 1), (0, 2), (1, 1)))
-    """
+    """Return the statistics of a constant, read in blocks: memory does not depend on its size."""
     if constant.splat and constant.count:
         one = Constant(constant.dtype, 1, constant.buffer, splat=True)
         number = _as_numbers(one.numpy())

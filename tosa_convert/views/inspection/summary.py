@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 
 
 def tensor_bytes(tensor: Tensor) -> Amount:
-    """Return the bytes of a tensor's elements as they are in a file, scales included.
-
-    Example:
-        >>> from tosa_convert.graph import Tensor, dtype
-        >>> tensor_bytes(Tensor("x", dtype("INT4"), (3, 3)))
-        Amount(value=5, exact=True)
-    """
+    """Return the bytes of a tensor's elements as they are in a file, scales included."""
     if tensor.shape is None:
         return Amount(0, exact=False)
     count = product(tensor.shape)
@@ -45,12 +39,7 @@ def tensor_bytes(tensor: Tensor) -> Amount:
 
 
 def peak_activations(block: Block) -> Amount:
-    """Return the most bytes of activations in use at any operator of a block, in file order.
-
-    A tensor is in use from the operator that computes it to the last one that reads it; inputs from
-    the start, outputs to the end. An operator's operands and results are in use together: nothing is
-    computed in place, and RESHAPE copies. Constants and variables are not counted.
-    """
+    """Return the most bytes of a block in use at an operator, in file order, nothing in place."""
     end = len(block.operators)
     last: dict[str, int] = dict.fromkeys(block.inputs, -1)
     constants: set[str] = set()

@@ -112,11 +112,7 @@ class Diagram:
         return items
 
     def connections(self) -> Iterator[tuple[int, End, End, int]]:
-        """Return the group, start, end and value of each line that has to be drawn within that group.
-
-        A value whose user is in another group leaves the groups of its producer and enters those of
-        its user; in the group that both are in, the line connects the two items.
-        """
+        """Return group, start, end and value of each line drawn, in all groups between its two ends."""
         for number, value in enumerate(self.values):
             if value.producer is None:
                 continue
@@ -195,15 +191,7 @@ _GENERATED: Final = re.compile(r"layer_\d+|TosaOutput_\d+|%?\d+")
 
 
 def scopes_of(block: Block, source: Scopes) -> list[Path]:
-    """Return the scope of each operator of a block, outermost folder first; () for none.
-
-    An operator without a name of its own is in the scope that all users of its results are in: what a
-    frontend made of one operation belongs together.
-
-    Example:
-        >>> scope_of_name("encoder/layer_1/add"), scope_of_name("layers.0.conv"), scope_of_name("x")
-        (('encoder', 'layer_1'), ('layers', '0'), ())
-    """
+    """Return each operator's scope, outermost folder first; one without a name has its users'."""
     if source == "none":
         return [()] * len(block.operators)
     candidates: list[list[Path | None]] = []

@@ -222,11 +222,7 @@ SCRIPTS: Final = ("model", "placement", "drawing", "overlay", "view", "panel", "
 
 
 def html_page(data: Json) -> str:
-    """Return the report of some data.
-
-    The content security policy allows the viewer's own script and style, by their checksums, and
-    nothing else: no request, and no script that a name in the program might smuggle in.
-    """
+    """Return the report of data, whose policy allows its own script and style and nothing else."""
     script = "".join(asset(f"{name}.js") for name in SCRIPTS)
     script = f'"use strict";\n(() => {{\n{script}}})();\n'
     style = asset("viewer.css")

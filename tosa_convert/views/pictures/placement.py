@@ -1,7 +1,4 @@
-"""The coordinates of a diagram, for pictures that do not change.
-
-`viewer/placement.js` does the same in the browser, where groups open and close; a test compares them.
-"""
+"""The coordinates of static pictures, as `viewer/placement.js` has them; a test compares both."""
 
 from __future__ import annotations
 
@@ -179,11 +176,7 @@ def links(routes: Iterable[Route]) -> Iterator[tuple[int, int]]:
 
 
 def _align(rows: Rows) -> None:
-    """Choose which places are right below one another: those of the longest chains of items.
-
-    A network's main path is then a straight line, and what is shorter, such as the branch around a
-    residual block, gives way. The library's own positions move sideways at every branch.
-    """
+    """Align the longest chains of items, so that a network's main path is a straight line."""
     pairs = sorted(set(links(rows.routes)))
     count = len(rows.places)
     own = [int(place.item is not None) for place in rows.places]
@@ -380,11 +373,7 @@ def _size(diagram: Diagram, place_: Place, arranged: dict[int, _Arranged]) -> tu
 
 
 def _centers(rows: Rows, widths: Sequence[float]) -> list[float]:
-    """Return the middle of each place.
-
-    Each row in turn, down, up and down again, moves as near as it can to the places that its places
-    are connected with. Those that `layers` aligned have the say.
-    """
+    """Return the middle of each place: row by row towards its neighbours, aligned chains first."""
     places = rows.places
     if not places:
         return []
@@ -434,11 +423,7 @@ def _settle(
     wanted: Sequence[float],
     weights: Sequence[float],
 ) -> None:
-    """Put the places of a row as near as possible to where they want to be, without overlaps.
-
-    The weighted squares of the distances are least: places that would overlap become a block, whose
-    position is the mean of what they want (pool adjacent violators).
-    """
+    """Place a row without overlaps by least weighted squares (pool adjacent violators)."""
     start, end = span
     offsets = [0.0]
     for position in range(start + 1, end):

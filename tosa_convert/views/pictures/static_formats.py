@@ -57,12 +57,7 @@ NO_DATA: Final = "#f4f5f7"
 
 
 def error_color(ok: bool, size: float, inherits: bool = False) -> str:
-    """Return the colour of an error: right, within what is allowed, wrong, or because of another.
-
-    Example:
-        >>> error_color(True, 0.0), error_color(True, 0.5), error_color(False, 1000.0)
-        ('#8ccf9a', '#c0d384', '#d92d20')
-    """
+    """Return the colour of an error: right, within what is allowed, wrong, or because of another."""
     if inherits:
         return _INHERITS
     if ok:

@@ -567,14 +567,7 @@ class BlockChanges:
 
 
 def in_order(values: Sequence[int], weights: Sequence[int]) -> list[bool]:
-    """Find which elements belong to the heaviest increasing subsequence.
-
-    Example:
-        >>> in_order([2, 0, 1], [1, 1, 1])
-        [False, True, True]
-        >>> in_order([2, 0, 1], [5, 1, 1])
-        [True, False, False]
-    """
+    """Find which elements belong to the heaviest increasing subsequence."""
     if all(one < other for one, other in pairwise(values)):
         return [True] * len(values)
     ranks = {value: rank for rank, value in enumerate(sorted(values))}

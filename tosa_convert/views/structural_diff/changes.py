@@ -45,15 +45,7 @@ class ElementDifference:
 
 
 def element_difference(left: Constant, right: Constant) -> ElementDifference | None:
-    """Return how the elements of two constants differ, or None if all are equal bit for bit.
-
-    Example:
-        >>> from tosa_convert.graph import dtype
-        >>> left = Constant(dtype("INT8"), 4, bytes([1, 2, 3, 4]))
-        >>> right = Constant(dtype("INT8"), 4, bytes([1, 2, 0, 4]))
-        >>> element_difference(left, right)
-        ElementDifference(elements=4, different=1, first=2, nans=0, max_absolute=3, max_relative=1.0)
-    """
+    """Return how the elements of two constants differ, or None if all are equal bit for bit."""
     if left.same_bits(right):
         return None
     total = _Total()

@@ -1,9 +1,4 @@
-"""The data flow of a block as a graph of numbered nodes, and what its variables add to it.
-
-Nodes are the block's inputs, its variables' initial states, values that nothing defines, and its
-operators. An operator that reads or writes a variable depends on the operator that wrote it last, as if
-the state were an operand, so that the order of reads and writes is part of the data flow.
-"""
+"""The data flow of a block as numbered nodes; a variable's state is one more operand."""
 
 from __future__ import annotations
 
@@ -256,11 +251,7 @@ class Keys:
     # -- constants ---------------------------------------------------------------------------------
 
     def _number_constants(self, graphs: Iterable[Graph]) -> None:
-        """Assign a number to each constant, the same for equal content.
-
-        Large constants are read as a whole only if a program has several with the same start. So two
-        that differ may have one number, but only if nothing of their programs could take their place.
-        """
+        """Assign numbers by content, to large constants by their start if that tells them apart."""
         ambiguous: set[int] = set()
         found: list[tuple[Constant, int]] = []
         for graph in graphs:

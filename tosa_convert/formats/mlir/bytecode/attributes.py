@@ -461,12 +461,7 @@ _OLD_CUSTOM: Final = {
 def custom_names(
     found: Properties, dating: Iterable[tuple[str, Attribute]], where: str, is_new: bool | None
 ) -> Properties:
-    """Return the attributes of a tosa.custom whose names were changed in the year of the file.
-
-    Three strings in the order of their names: the blob does not tell which. Other operations of the
-    file do: the shift of a multiplication became i8 with the new names, and an axis was i64 only with
-    the old ones.
-    """
+    """Return a tosa.custom's attributes; other operations tell if its names are those of today."""
     if is_new is not None:
         return found if is_new else {_OLD_CUSTOM[today]: index for today, index in found.items()}
     for name, attribute in dating:

@@ -1,8 +1,4 @@
-"""Attributes and types of a bytecode, decoded when they are first used.
-
-The bytes may be hostile: every number is checked before it is used, and what is wrong is a
-TosaConvertError("malformed-mlir") with the byte at which the attribute or type begins.
-"""
+"""Attributes and types of a hostile bytecode, checked and decoded when they are first used."""
 
 from __future__ import annotations
 

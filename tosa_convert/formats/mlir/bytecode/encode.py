@@ -1,7 +1,4 @@
-"""Writing MLIR's bytecode: its tables of strings, types and attributes, and the sections around them.
-
-All numbers, of strings, types, attributes and so on, are returned encoded, ready to be joined.
-"""
+"""Writing MLIR's bytecode. All numbers, of strings or types, are returned encoded, to be joined."""
 
 from __future__ import annotations
 
@@ -223,11 +220,7 @@ class Encoder:
         return has, encoded
 
     def dense(self, type_: bytes, data: Data) -> bytes:
-        """Return the encoded index of a dense attribute of the type `type_`.
-
-        data: all elements, or one element that all share. An element below 8 bits takes a byte; an
-            element of type i1 takes a bit, and all bits are set or clear if all elements share it.
-        """
+        """Encode a dense attribute: all elements, of a byte or more (i1: a bit), or one for all."""
         head = self.numbers[code.DENSE_ELEMENTS] + type_ + encode_varint(len(data))
         return self.attributes.data(head, data)
 

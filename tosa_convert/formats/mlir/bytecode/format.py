@@ -1,7 +1,4 @@
-"""The numbers of MLIR's bytecode: sections, and the builtin dialect's attributes and types.
-
-Source: https://mlir.llvm.org/docs/BytecodeFormat and the builtin dialect's bytecode.
-"""
+"""The numbers of MLIR's bytecode, from https://mlir.llvm.org/docs/BytecodeFormat"""
 
 from __future__ import annotations
 

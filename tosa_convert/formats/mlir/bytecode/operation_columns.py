@@ -1,13 +1,4 @@
-"""Ordinary operations of a bytecode as columns: one field of many operations at a time.
-
-Where an operation begins is known only once the one before it is decoded. But an operation begins with
-a number of a name and a byte of flags, and few places of a file look like that. So all these places are
-decoded, as if an operation began at each of them, and then the operations are followed from one to the
-next.
-
-The bytes may be hostile. What does not look ordinary is left to `bytecode.operations`, which says what
-is wrong with it.
-"""
+"""Ordinary operations as columns: decoded wherever one might begin, then followed in turn."""
 
 from __future__ import annotations
 

@@ -266,10 +266,7 @@ def skip_use_list_orders(data: bytes, offset: int, value_count: int) -> int:
 
 
 def _decode(data: bytes, regions_of: _Regions) -> list[Fields]:
-    """Decode the operations of the section, with everything inside them.
-
-    Not recursive, because modules may nest deeply. Raises IndexError at the end of the data.
-    """
+    """Decode operations with all inside, without recursion; IndexError at the end of the data."""
     top: list[Fields] = []
     append = top.append
     head, offset = decode_varint(data, 0)

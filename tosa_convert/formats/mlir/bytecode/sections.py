@@ -1,10 +1,4 @@
-"""The sections of a bytecode, which may be hostile.
-
-Each section lies inside the file, which is proven here. The data of large constants is left out of the
-sections and becomes views of the file, so that sections stay small, whatever the weights.
-
-The format: https://mlir.llvm.org/docs/BytecodeFormat
-"""
+"""The sections of a bytecode, proven to be inside the file; large constants become views."""
 
 from __future__ import annotations
 
@@ -149,11 +143,7 @@ class BytecodeFile(NamedTuple):
 
 
 def read_sections(data: memoryview, where: str = "") -> BytecodeFile:
-    """Read the version, producer and sections of a file; the order of sections does not matter.
-
-    Raises TosaConvertError("malformed-mlir") with a byte offset, and ("unsupported-version") for a
-    version of the format that is not known.
-    """
+    """Read version, producer and sections, in any order; refuse damage and unknown versions."""
     cursor = Cursor(data, len(code.MAGIC), len(data), 0, where)
     version = cursor.varint("the version")
     if version > code.NEWEST_VERSION:

@@ -25,11 +25,7 @@ _AT_ONCE: Final = 1 << 12
 
 
 def read_all_at_once(reader: OperatorReader, scope: Scope, block: Block) -> bool:
-    """Read all operations of a block but the last; False if they are not that ordinary.
-
-    Ordinary operations are of TOSA, have one result each, and use values of their own block. The
-    names of the block's inputs and of the values that it returns are known already.
-    """
+    """Read a block but the last operation; False unless all are TOSA's, local, of one result."""
     # Fast path of _one_by_one; equal by test test_operations_read_all_at_once_equal_others
     columns = scope.item.body.columns
     if columns is None or reader.narrowing or scope.item.body.first or len(columns.names) < 2:

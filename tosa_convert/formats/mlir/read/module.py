@@ -480,11 +480,7 @@ class FunctionReader:
             old.finish((region.blocks[0] for region in self.regions), self.unsigned)
 
     def _live_operations(self) -> Iterator[Fields]:
-        """Return the block's operations except the last, without variables and what is not used.
-
-        Variables are not of the block. Frontends leave constants of type index after folding, and other
-        operations that compute sizes; `canonicalize` would remove them.
-        """
+        """Return operations but the last, without variables, and unused sizes that frontends leave."""
         names = self.bytecode.names
         declaring = names.index(VARIABLE.mlir) if VARIABLE.mlir in names else -1
         dead: set[int] = set()

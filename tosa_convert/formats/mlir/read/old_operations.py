@@ -1,7 +1,4 @@
-"""Operations of older releases of the dialect: found in a function, and brought to today's form.
-
-The rules are those of `upgrade`. Imported only when a function has such an operation.
-"""
+"""Operations of older releases of the dialect: found in a function, and brought to today's form."""
 
 from __future__ import annotations
 

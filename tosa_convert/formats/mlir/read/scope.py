@@ -1,10 +1,4 @@
-"""The state of the block that is being read, and values that its regions use from outside.
-
-In MLIR a region of `tosa.cond_if` and `tosa.while_loop` sees the values around it, and some frontends
-rely on that. A region of a graph sees only its inputs. So, on request, constants are copied into the
-region that uses them, and other values become operands of the control-flow operator and inputs of its
-regions. In a loop they are state that no iteration changes.
-"""
+"""The state of the block that is being read, and values that regions capture, passed in on request."""
 
 from __future__ import annotations
 
@@ -315,12 +309,7 @@ class Narrowing:
         self.narrowed[element].append(name)
 
     def bound(self, element: str, value: Any, *, upper: bool) -> Any:
-        """Convert a bound of a CLAMP to the narrower type.
-
-        A bound outside the narrower type's range (frontends write the largest number for "none")
-        becomes the end of the range, which has the same effect.
-        Raises OverflowError if no value of the narrower type is within the bound.
-        """
+        """Convert a bound of a CLAMP, at most the range's end; OverflowError if no value is in it."""
         narrow: Any
         lowest: Any
         highest: Any
@@ -430,11 +419,7 @@ def is_identity(cast: Operator, scope: Scope) -> bool:
 
 
 def without_clamp(clamp: Operator, scope: Scope, narrowing: Narrowing) -> list[Operator]:
-    """Return what replaces a CLAMP of INT64 narrowed to a type that TOSA has no CLAMP of.
-
-    These are operators with its location and the name of its result. Two constants and the value between
-    the two operators are added to the tensors of the block; their names begin with that of the result.
-    """
+    """Return operators with the result of a narrowed CLAMP, for whose type TOSA has none."""
     complete = len(clamp.attributes) == len(clamp.spec.attributes)
     if not complete or len(clamp.inputs) != 1 or len(clamp.outputs) != 1:
         return [clamp]  # it has or gets a finding

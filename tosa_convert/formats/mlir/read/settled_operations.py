@@ -60,13 +60,7 @@ def inlined(
     operands: list[str],
     read: Callable[[Operation], Graph],
 ) -> tuple[list[Operator], list[Region]]:
-    """Return the operators of the function that a call names, and the regions that they run.
-
-    The call's results get their names. A call that cannot be inlined is a finding, and its results count
-    as defined.
-
-    operands: the names of the call's. read: reads a function; its values get names of their own.
-    """
+    """Return operators and regions of a called function; a finding, if not. read: reads one."""
     scope.values.update((operation.first + index, "") for index in range(len(operation.types)))
     attribute = reader.bytecode.dictionary(operation.attributes).get("callee", -1)
     symbol = reader.bytecode.attribute(attribute) if attribute >= 0 else None

@@ -44,10 +44,7 @@ def is_float(element: str) -> bool:
 
 @lru_cache(_CACHED)
 def float_text(bits: int, element: str) -> str:
-    """Format a floating-point number: six digits where they are exact, else more, else its bits.
-
-    Source: printFloatValue in MLIR's AsmPrinter.cpp, which prints by LLVM's APFloat.
-    """
+    """Format a number as MLIR's printFloatValue: six digits if exact, else more, else its bits."""
     value = _value_of(bits, element)
     if isfinite(value):
         sign = "-" if copysign(1, value) < 0 else ""
@@ -94,10 +91,7 @@ def _scientific(value: float) -> str:
 
 
 def _exact(value: float, element: str) -> str:
-    """Format as many digits as tell numbers of a type apart, as in 3.14159274 or 1.23456703E-4.
-
-    A number that MLIR prints without a point has none here: it would be parsed as an integer.
-    """
+    """Format as many digits as tell numbers apart; without a point where MLIR has none."""
     precision = 2 + _SIGNIFICAND_BITS[element] * 59 // 196
     digits, exponent = _digits(value, precision)
     count = len(digits)
@@ -117,11 +111,7 @@ def _exact(value: float, element: str) -> str:
 
 
 def _digits(value: float, precision: int) -> tuple[str, int]:
-    """Return the first `precision` decimal digits without final zeros, and the last one's power of ten.
-
-    LLVM drops digits in two steps: it cuts the number to somewhat more bits than the digits need, and
-    rounds the rest half up. The last digit depends on this.
-    """
+    """Return the first decimal digits, rounded in two steps as LLVM does, and the last one's power."""
     numerator, denominator = value.as_integer_ratio()
     exponent = 1 - denominator.bit_length()
     significand = numerator * 5**-exponent

@@ -53,13 +53,7 @@ def write_all_at_once(
     locations: list[str],
     values: dict[str, bytes],
 ) -> bytes | None:
-    """Encode all operators of a block; None if they are not that ordinary.
-
-    Ordinary operators have one result each, run no regions, and neither read nor write variables.
-
-    columns: those of the block, which keeps all rules. locations: of the operators, as text.
-    values: the numbers of the block's inputs; those of the values that it returns are added.
-    """
+    """Encode a block in columns; None unless all have one result, no regions and no variables."""
     # Fast path of one_by_one; equal by test test_operators_written_all_at_once_equal_others
     specs = [BY_CODE[code] for code in np.unique(columns.codes).tolist()]
     if (

@@ -159,11 +159,7 @@ class FunctionWriter:
         return body
 
     def nested_regions(self, body: Body) -> None:
-        """Encode the regions that the operators of `body` run, and those inside them.
-
-        Each operator that runs a region gets a copy of it. Depth first, in the order of reading. Not
-        recursive, because files may nest regions deeply.
-        """
+        """Encode the regions inside `body`, a copy for each use, depth first and without recursion."""
         bodies = [body]
         pending = body.children[::-1]
         operators = len(body.block.operators)

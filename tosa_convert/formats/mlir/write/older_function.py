@@ -1,7 +1,4 @@
-"""A graph in an older form as bytecode: names of operations, kinds of attributes, and functions.
-
-Imported only when a program is written for an older MLIR.
-"""
+"""A graph in an older form as bytecode: names of operations, kinds of attributes, and functions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The custom forms of operations in MLIR text: how TOSA, func, arith and ml_program print theirs.
-
-Most operators of TOSA are printed alike: operands, attributes, types. The forms of other releases are
-accepted as well; docs/formats.md lists them. Source: text that the MLIR of released packages printed.
-"""
+"""The custom forms of operations in MLIR text, of all releases; docs/formats.md lists them."""
 
 from __future__ import annotations
 

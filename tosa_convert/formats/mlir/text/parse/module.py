@@ -1,8 +1,4 @@
-"""A module of MLIR text as bytecode, without MLIR.
-
-The operations of a text are parsed one after the other. An operation of another dialect whose form is
-not known is skipped up to the next operation, so that all of them are reported at once.
-"""
+"""A module of MLIR text as bytecode, without MLIR."""
 
 from __future__ import annotations
 

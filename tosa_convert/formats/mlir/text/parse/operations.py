@@ -1,7 +1,4 @@
-"""Operations of MLIR text: their generic form, what the custom forms share, and their encoding.
-
-An operation is encoded in bytecode as soon as it is complete.
-"""
+"""Operations of MLIR text: their generic form, what the custom forms share, and their encoding."""
 
 from __future__ import annotations
 

@@ -126,11 +126,7 @@ def _memory(data: memoryview, count: int) -> Iterator[memoryview]:
 def elements_pieces(
     data: memoryview, shape: tuple[int, ...], element: str, *, lists_booleans: bool = False
 ) -> Iterator[bytes]:
-    """Iterate over what is between `dense<` and `>`: one element, lists of them, or hexadecimal text.
-
-    data: as for `splat`. lists_booleans: in lists of any length, because releases of MLIR differ in the
-    bytes of booleans in hexadecimal.
-    """
+    """Iterate over what is in `dense<>`; lists_booleans: as releases differ in their hexadecimal."""
     count = prod(shape)
     if not count:
         return

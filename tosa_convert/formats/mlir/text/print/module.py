@@ -1,7 +1,4 @@
-"""A graph or a module as MLIR's text, as tosa-opt and torch-mlir print it.
-
-The mapping from graphs to MLIR exists once, as bytecode; its sections are printed from memory.
-"""
+"""A graph or a module as MLIR's text, as tosa-opt and torch-mlir print it."""
 
 from __future__ import annotations
 

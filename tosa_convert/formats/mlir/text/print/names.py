@@ -1,8 +1,4 @@
-"""The names in a module's text, as MLIR gives them: %arg0 and %7 for values, #loc5 for locations.
-
-MLIR numbers the aliases of locations by how deeply they nest, and then in the order in which the module
-uses them.
-"""
+"""The names in a module's text, as MLIR gives them: %arg0 and %7 for values, #loc5 for locations."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The text of single operations: in the form that each has in MLIR's assembly, and in generic form.
-
-Most operators of TOSA are printed alike, and have no row here. Source: the assembly formats in the
-definitions of the dialects, checked against tosa-opt on every operator.
-"""
+"""The text of operations, in custom and generic form, checked against tosa-opt on each."""
 
 from __future__ import annotations
 
