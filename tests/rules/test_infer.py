@@ -250,3 +250,25 @@ def test_a_slice_whose_start_has_another_rank_stays_open() -> None:
     ]
     with pytest.raises(TosaConvertError, match="start"):
         infer(graph("x", "z", values, operators), {"x": (4, 5)})
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_branches_that_return_a_shape_and_a_tensor_are_read_and_refused(swapped: bool) -> None:
+    returned = [
+        "tosa.yield %a : tensor<4xf32>",
+        """%s = tosa.const_shape {values = dense<[4]> : tensor<1xindex>} : () -> !tosa.shape<1>
+        tosa.yield %s : !tosa.shape<1>""",
+    ]
+    first, second = reversed(returned) if swapped else returned
+    text = f"""func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<?xf32> {{
+      %r = tosa.cond_if %c (%a = %x) : tensor<i1> (tensor<4xf32>) -> tensor<?xf32> {{
+      ^bb0(%a: tensor<4xf32>):
+        {first}
+      }} else {{
+      ^bb0(%a: tensor<4xf32>):
+        {second}
+      }}
+      return %r : tensor<?xf32>
+    }}"""
+    (finding,) = tc.validate(tc.load(text.encode()))
+    assert finding.rule == f"cond-if-{'then' if swapped else 'else'}-outputs"

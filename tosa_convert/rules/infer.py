@@ -463,11 +463,9 @@ class _Inference:
 
     def common(self, one: ValueType, other: ValueType) -> ValueType:
         """Return the type whose sizes are those that two types share."""
-        if one is other:
+        # `validate` refuses branches that return a shape and a tensor.
+        if one is other or not (isinstance(one, TensorType) and isinstance(other, TensorType)):
             return one
-        # `verify` refuses a region that takes or returns a shape.
-        assert isinstance(one, TensorType)
-        assert isinstance(other, TensorType)
         return self.table.tensor(one.dtype, common_shape(one.shape, other.shape), one.scale)
 
     # -- the new program -------------------------------------------------------------------------
