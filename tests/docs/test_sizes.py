@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 104560,
+    "tests": 104620,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2690,
     "tosa_convert/cli": 6280,

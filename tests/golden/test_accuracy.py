@@ -9,6 +9,7 @@ import pytest
 from golden.conftest import MakeBuilder
 
 from tosa_convert.builder import Builder as Blocks
+from tosa_convert.golden.accuracy.criteria import Tolerances
 from tosa_convert.golden.accuracy.error_bounds import (
     EXACT,
     Rule,
@@ -165,6 +166,24 @@ def test_resize_is_judged_by_the_largest_operand(builder: MakeBuilder) -> None:
     assert check(graph, Record("left", {"y": off}), {"x": x}).ok
     off[0, 0, 0, 0] += 5.0
     assert not check(graph, Record("left", {"y": off}), {"x": x}).ok
+
+
+def test_the_nearest_element_is_itself_without_official(builder: MakeBuilder) -> None:
+    b = builder()
+    b.input("x", "FP32", (1, 2, 2, 1))
+    for name, sizes in (("scale", (2, 1, 2, 1)), ("offset", (0, 0)), ("border", (0, 0))):
+        b.shape(name, sizes)
+    operands = ["x", "scale", "offset", "border"]
+    b.op("RESIZE", operands, "y", "FP32", (1, 3, 3, 1), mode=ResizeMode.NEAREST)
+    graph = b.graph("y")
+    x = np.array([[[[1.0], [1.0]], [[1.0], [1000.0]]]], np.float32)
+    found = run(graph, {"x": x}, engine="numpy").outputs["y"]
+    for off, ok, by_official in ((0.0, True, True), (5.0, False, True), (10.0, False, False)):
+        left = Record("left", {"y": found + np.float32(off)})
+        assert check(graph, left, {"x": x}, engine="numpy").ok is ok
+        official = Tolerances(official=True)
+        result = check(graph, left, {"x": x}, tolerances=official, engine="numpy")
+        assert result.ok is by_official
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.running.programs import writes_variables
 from tosa_convert.graph import dtypes
 from tosa_convert.graph.derived import extract_region, reachable, touches_variables
-from tosa_convert.graph.dtypes import DTYPES, DType, RoundingMode
+from tosa_convert.graph.dtypes import DTYPES, DType, ResizeMode, RoundingMode
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 from tosa_convert.graph.opset import operator as row_of
 from tosa_convert.reference.parts import slices
@@ -420,8 +420,11 @@ def bound(accuracy: str, element: str) -> Rule:
 def _float_rule(block: Block, operator: Operator, result: Tensor, *, official: bool) -> Rule | None:
     """Return the rule of an operator for a floating-point result; None where TOSA gives none."""
     rule = _official_rule(block, operator, result)
-    is_rounded = rule == _TRUNCATED or operator.spec.name in _ROUNDING_ONCE
-    return ROUNDED if is_rounded and not official else rule
+    if official:
+        return rule
+    if operator.attributes.get("mode") is ResizeMode.NEAREST:
+        return EXACT  # Results are elements, which integers choose.
+    return ROUNDED if rule == _TRUNCATED or operator.spec.name in _ROUNDING_ONCE else rule
 
 
 def _official_rule(block: Block, operator: Operator, result: Tensor) -> Rule | None:
