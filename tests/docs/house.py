@@ -30,7 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "consumers": {"errors", "io", "graph", "eras", "rules", "rewrites"},
     "reference": {"errors", "graph"},
     "builder": {"errors", "graph", "rules"},
-    "rewrites": {"errors", "extensions", "graph", "rules", "reference", "builder"},
+    "rewrites": {"errors", "extensions", "io", "graph", "rules", "reference", "builder"},
     "views": set(),
     "views.inspection": {"errors", "graph", "rules"},
     "views.structural_diff": {"errors", "graph", "version"},

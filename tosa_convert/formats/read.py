@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.io import log
 from tosa_convert.io.files import map_file, read_at_most, too_large
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, READ_ONLY, WEIGHT_FILES, Format, sniff
+from tosa_convert.io.garbage_collection import garbage_collection_paused
 from tosa_convert.io.option_table import refuse_inapplicable
 from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions, WeightForm, given_options
 
@@ -28,19 +28,6 @@ if TYPE_CHECKING:
 #: Where a constant is stored.
 StoredForm = Literal["embedded", "offset", "npy", "safetensors", "irpa"]
 STORED_FORMS: Final[tuple[StoredForm, ...]] = get_args(StoredForm)
-
-
-@contextmanager
-def garbage_collection_paused() -> Iterator[None]:
-    """Pause the cyclic garbage collector: a graph is many small objects and no cycles."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 class Buffer(Protocol):

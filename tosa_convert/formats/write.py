@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.formats.read import (
     Input,
-    garbage_collection_paused,
     read,
     weights_beside,
     weights_folder,
@@ -21,6 +20,7 @@ from tosa_convert.formats.read import (
 from tosa_convert.io import log
 from tosa_convert.io.files import Progress, map_file, one_writer, replace_file
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WRITTEN, Format
+from tosa_convert.io.garbage_collection import garbage_collection_paused
 from tosa_convert.io.option_table import FORMS, Form, refuse_weights
 from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions, WeightForm, Weights, WriteOptions
 from tosa_convert.version import __version__

@@ -353,6 +353,7 @@ class MinimumCut:
         #: By edge: where it leads, and what may still flow. The opposite of edge e is e ^ 1.
         self._ends: list[int] = []
         self._left: list[int] = []
+        self._distances: list[int] = []
 
     def new_node(self) -> int:
         self._edges_of.append([])
@@ -360,69 +361,78 @@ class MinimumCut:
 
     def add_edge(self, start: int, end: int, cost: int) -> None:
         """Add an edge that costs something if its start is on the left side and its end on the right."""
-        for node, other, capacity in ((start, end, cost), (end, start, 0)):
-            self._edges_of[node].append(len(self._ends))
-            self._ends.append(other)
-            self._left.append(capacity)
+        number = len(self._ends)
+        self._edges_of[start].append(number)
+        self._edges_of[end].append(number + 1)
+        self._ends += (end, start)
+        self._left += (cost, 0)
 
     def solve(self) -> int:
-        """Find the cheapest cut, as the largest flow (Dinic's algorithm); return its cost."""
+        """Find the cheapest cut, as the largest flow (Dinic's algorithm); return its cost.
+
+        It is searched from the right: few values are wanted there, and most are near the left.
+        """
         total = 0
         while True:
-            levels = self._levels(self.LEFT, backwards=False)
-            if levels[self.RIGHT] < 0:
+            self._distances = distances = self._from_the_right()
+            if distances[self.LEFT] < 0:
                 return total
-            total += self._blocking_flow(levels)
+            total += self._blocking_flow(distances)
 
     def right_side(self) -> set[int]:
         """Return the nodes that every cheapest cut has on the right side, after `solve`."""
-        levels = self._levels(self.RIGHT, backwards=True)
-        return {node for node, level in enumerate(levels) if level >= 0}
+        return {node for node, distance in enumerate(self._distances) if distance >= 0}
 
-    def _levels(self, root: int, *, backwards: bool) -> list[int]:
-        """Return the distance of each node over edges that are not full from the root; else -1."""
-        levels = [-1] * len(self._edges_of)
-        levels[root] = 0
-        reached = [root]
+    def _from_the_right(self) -> list[int]:
+        """Return the distance of nodes to the right over edges that are not full, else -1.
+
+        Those that are farther than the left are left out.
+        """
+        edges_of, ends, left = self._edges_of, self._ends, self._left
+        distances = [-1] * len(edges_of)
+        distances[self.RIGHT] = 0
+        reached = [self.RIGHT]
         for node in reached:
-            for edge in self._edges_of[node]:
-                end = self._ends[edge]
-                if levels[end] < 0 and self._left[edge ^ backwards]:
-                    levels[end] = levels[node] + 1
+            for edge in edges_of[node]:
+                end = ends[edge]
+                if distances[end] < 0 and left[edge ^ 1]:
+                    distances[end] = distances[node] + 1
+                    if end == self.LEFT:
+                        return distances
                     reached.append(end)
-        return levels
+        return distances
 
-    def _blocking_flow(self, levels: list[int]) -> int:
+    def _blocking_flow(self, distances: list[int]) -> int:
         """Fill shortest paths until none is left; return how much flows through them."""
+        edges_of, ends, left = self._edges_of, self._ends, self._left
         total = 0
-        following = [0] * len(levels)
+        following = [0] * len(distances)
         path: list[int] = []
-        node = self.LEFT
+        node = self.RIGHT
         while True:
-            if node == self.RIGHT:
-                amount = min(self._left[edge] for edge in path)
+            if node == self.LEFT:
+                amount = min(left[edge ^ 1] for edge in path)
                 for edge in path:
-                    self._left[edge] -= amount
-                    self._left[edge ^ 1] += amount
+                    left[edge ^ 1] -= amount
+                    left[edge] += amount
                 total += amount
                 path.clear()
-                node = self.LEFT
+                node = self.RIGHT
                 continue
-            edges = self._edges_of[node]
+            edges = edges_of[node]
             while following[node] < len(edges):
                 edge = edges[following[node]]
-                if self._left[edge] and levels[self._ends[edge]] == levels[node] + 1:
+                if left[edge ^ 1] and distances[ends[edge]] == distances[node] + 1:
                     break
                 following[node] += 1
             else:
                 if not path:
                     return total
-                back = path.pop()
-                node = self._ends[back ^ 1]
+                node = ends[path.pop() ^ 1]
                 following[node] += 1
                 continue
             path.append(edge)
-            node = self._ends[edge]
+            node = ends[edge]
 
 
 NAME: Final = "layouts"

@@ -13,6 +13,7 @@ from tosa_convert.extensions import broken, failed, find_extension, is_extension
 from tosa_convert.graph.model import Graph, Operator, require_graphs
 from tosa_convert.graph.opset import operator
 from tosa_convert.graph.verify import verify
+from tosa_convert.io.garbage_collection import garbage_collection_paused
 from tosa_convert.rewrites.operator_pass import OperatorPass, OperatorRewrite, Recorder, Report
 from tosa_convert.rewrites.table import GROUPS, READER, REWRITES, GraphRewrite, Rewrite
 
@@ -110,15 +111,16 @@ def apply(graph: Graph, *names: str) -> Rewritten:
     settled: list[Graph | None] = [None] * len(passes)
     # Removing one operator can show another rewrite what to do.
     rounds = 0
-    while graph is not before:
-        before = graph
-        for number, run in enumerate(passes):
-            if settled[number] is not graph:
-                given, graph = graph, run(graph)
-                settled[number] = graph if graph is given else None
-        rounds += 1
-        if added and rounds == _ROUNDS:
-            raise broken(added[0], f"the program still changes after {_ROUNDS} rounds")
+    with garbage_collection_paused():
+        while graph is not before:
+            before = graph
+            for number, run in enumerate(passes):
+                if settled[number] is not graph:
+                    given, graph = graph, run(graph)
+                    settled[number] = graph if graph is given else None
+            rounds += 1
+            if added and rounds == _ROUNDS:
+                raise broken(added[0], f"the program still changes after {_ROUNDS} rounds")
     if added and (findings := verify(graph)):
         message = f"the rewritten program is not sound: {findings[0]}"
         raise broken(", ".join(added), message)

@@ -12,8 +12,12 @@ import pytest
 from unit.building import branching
 
 from tosa_convert import api
+from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.read import garbage_collection_paused
+from tosa_convert.graph.model import Operator
+from tosa_convert.io.garbage_collection import garbage_collection_paused
+from tosa_convert.rewrites import public
+from tosa_convert.rewrites.operator_pass import OperatorRewrite
 
 #: An object of ours that is part of a cycle keeps weights alive until the collector runs.
 _OURS = "tosa_convert."
@@ -148,3 +152,20 @@ def test_the_command_turns_the_collector_off_where_it_ends_soon(
         f"assert gc.isenabled() is {is_enabled}"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_nothing_is_collected_while_a_graph_is_rewritten(program: Path, restored: None) -> None:
+    def noted(op: Operator, edit: BlockEditor) -> None:
+        enabled.add(gc.isenabled())
+
+    enabled: set[bool] = set()
+    graph = api.load(program)
+    gc.enable()
+    row = OperatorRewrite(
+        "noted", "clean-up", "", noted, tuple({o.spec for o in graph.main.operators})
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(public, "REWRITES", (row,))
+        public.apply(graph)
+    assert enabled == {False}
+    assert gc.isenabled()
