@@ -13,23 +13,23 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 104640,
+    "tests": 104630,
     "tosa_convert": 2150,
     "tosa_convert/builder": 2690,
-    "tosa_convert/cli": 6280,
+    "tosa_convert/cli": 6270,
     "tosa_convert/consumers": 1340,
-    "tosa_convert/eras": 2310,
-    "tosa_convert/formats": 22070,
+    "tosa_convert/eras": 2300,
+    "tosa_convert/formats": 22020,
     "tosa_convert/frontends": 31070,
     "tosa_convert/golden": 15680,
     "tosa_convert/graph": 4490,
-    "tosa_convert/io": 2240,
+    "tosa_convert/io": 2230,
     "tosa_convert/process": 1030,
     "tosa_convert/qualify": 11900,
     "tosa_convert/reference": 3680,
-    "tosa_convert/rewrites": 4380,
-    "tosa_convert/rules": 5590,
-    "tosa_convert/views": 4960,
+    "tosa_convert/rewrites": 4370,
+    "tosa_convert/rules": 5580,
+    "tosa_convert/views": 4950,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.
 WORDS = {"words by hand": 60000, "words generated": 25500}

@@ -144,11 +144,7 @@ Operand = Value | Data
 Sizes = Value | Sequence[int]
 
 
-# --------------------------------------------------------------------------------------------------
-# Python arguments of a builder's functions as the values that a program has, and what stands for
-# none.
-# An argument of a wrong Python type is a `TypeError` that names it, what was found and what was
-# expected. What TOSA forbids is a `TosaConvertError`.
+# -- arguments of a builder's functions: a wrong Python type is a `TypeError` that names it --------
 
 #: The longest text of an argument in a message.
 _MOST_SHOWN: Final = 80

@@ -161,8 +161,7 @@ def _other_side(source: Path) -> Format:
     return "tosa" if is_model(source) or format_of(source) in MLIR_FORMATS else "mlir"
 
 
-# --------------------------------------------------------------------------------------------------
-# `convert --split-input-file`: each part of an MLIR text is a module, as with tools of MLIR.
+# -- `convert --split-input-file`: each part of an MLIR text is a module ---------------------------
 
 #: What a part without operations consists of.
 _EMPTY: Final = re.compile(rb"(?:\s|//[^\n]*)*\Z")

@@ -156,9 +156,7 @@ def write_file(path: str, pieces: Pieces, what: str = "") -> None:
     write_standard_output(pieces)
 
 
-# --------------------------------------------------------------------------------------------------
-# progress of long work: a bar on stderr, if that is a terminal; of suites a line a minute
-# otherwise.
+# -- progress of long work: a bar on a terminal's stderr; of suites a line a minute ----------------
 
 #: Seconds of work before a bar appears: shorter work shows nothing.
 PATIENCE: Final = 1.0

@@ -245,8 +245,7 @@ def _texts(row: click.Parameter, value: Any) -> Sequence[str]:
     return value if isinstance(value, tuple) else () if value is None else (value,)
 
 
-# --------------------------------------------------------------------------------------------------
-# what a shell completes: names in lists, and functions and tensors of the file that is named.
+# -- what a shell completes: names in lists, and functions and tensors of a file -------------------
 
 #: Names that a value may have. They are made when they are needed: some are expensive.
 Choices = Callable[[], Iterable[str]]

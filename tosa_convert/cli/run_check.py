@@ -59,8 +59,7 @@ from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io import log
 
-# --------------------------------------------------------------------------------------------------
-# runs with edge inputs, besides those with random ones: when there are any, and their report.
+# -- runs with edge inputs, besides those with random ones, and their report -----------------------
 
 
 def has_edge_run(graph: Graph, options: Mapping[str, Any], against: str) -> bool:

@@ -389,9 +389,7 @@ def _constant_cells(row: ConstantRow, several: bool) -> tuple[str, ...]:
     return name, str(row.value), f"{row.nbytes:,}", *statistics_cells(row.statistics)
 
 
-# --------------------------------------------------------------------------------------------------
-# what `show --json` prints: the same rows. docs/show.md describes the members; names and meanings are
-# stable.
+# -- what `show --json` prints: the same rows, with stable names (docs/show.md) --------------------
 
 #: Increases when a member gets another name or meaning; new members do not increase it.
 SCHEMA: int = 1

@@ -117,11 +117,9 @@ def exit_code(verb_name: str, words: list[str]) -> int:
     return exit_code_of(work)
 
 
-# --------------------------------------------------------------------------------------------------
-# command lines of small jobs, parsed without click, which takes longer to import than they take.
-# A line is plain if it has a verb of `DESCRIBED`, some of its options whose values are texts, each once
-# and none of them against another, and arguments. Any other line, and any line with a mistake, is for
-# click. A plain line means what it means to click.
+# -- command lines of small jobs, parsed without click ---------------------------------------------
+# Plain is a verb of `DESCRIBED` with options whose values are texts, each once. Any other line, and
+# any line with a mistake, is for click.
 
 #: A sign that Windows, whose shells leave it to the program, would replace.
 _EXPANDED: Final = frozenset("*?[]~%$")

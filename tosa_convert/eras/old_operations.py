@@ -390,9 +390,7 @@ def resolved(sizes: Sequence[int], result: Sequence[int] | None) -> tuple[int, .
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# what the inverse of a rule works with: the values of a block, and its operators in an older
-# form.
+# -- what the inverse of a rule works with: values of a block, and older operators -----------------
 
 #: The list of integers that has 32 bits each.
 _NARROW_LISTS: Final = frozenset({"perms"})

@@ -14,8 +14,7 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BlockShape, DType
 from tosa_convert.graph.opset import AttributeValue, OperatorSpec
 
-# --------------------------------------------------------------------------------------------------
-# the target environment that a program names: what it is written for, besides the TOSA version.
+# -- the target environment that a program names besides the TOSA version --------------------------
 
 
 class Target(NamedTuple):

@@ -22,15 +22,9 @@ from tosa_convert.reference.call import (
 )
 from tosa_convert.reference.parts import LOOKED_UP_IN_FP32, slices
 
-# --------------------------------------------------------------------------------------------------
-# functions of FP32 from tables in FP64, with arithmetic that numpy does on several elements at
-# once.
-# On most processors numpy computes exponentials and their relatives in FP64 one element after the
-# other. Where it does not, that is faster, and `parts.LOOKED_UP_IN_FP32` leaves the tables out.
-# Here each function is taken from a table at the node nearest to the operand, and corrected for
-# the distance, which is exact, by a formula of a few operations. For nearly all numbers that
-# gives the nearest FP32 number, and for the others the one on the other side of the exact value:
-# `tests/reference/test_tabled_functions.py` has the largest errors.
+# -- functions of FP32 from tables in FP64, which numpy computes one by one ------------------------
+# The table has the node nearest to the operand; a formula corrects the distance, which is exact.
+# `tests/reference/test_tabled_functions.py` has the largest errors; see `parts.LOOKED_UP_IN_FP32`.
 
 #: Bits of the fraction of an FP32 number.
 _FRACTION: Final = 23

@@ -17,9 +17,7 @@ from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, AttributeValue, operator
 from tosa_convert.rewrites.operator_pass import Recorder
 
-# --------------------------------------------------------------------------------------------------
-# other layouts of a tensor: with permuted dimensions, or with one dimension of size 1 more or
-# less.
+# -- other layouts: permuted dimensions, or one of size 1 more or less -----------------------------
 
 Order = tuple[int, ...]
 
@@ -325,8 +323,7 @@ def is_reshape(shape: Sequence[int], order: Order) -> bool:
     return moved == sorted(moved)
 
 
-# --------------------------------------------------------------------------------------------------
-# splits the nodes of a graph in two so that the edges from one side to the other cost least.
+# -- the cheapest split of a graph's nodes in two, by its edges across -----------------------------
 
 #: The cost of an edge that no cut crosses.
 NEVER: Final = 1 << 40

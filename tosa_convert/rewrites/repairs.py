@@ -46,11 +46,8 @@ def replace_boolean_arithmetic(op: Operator, edit: BlockEditor) -> str | None:
     return f"{op.spec} of BOOL became {made}"
 
 
-# --------------------------------------------------------------------------------------------------
-# casts that TOSA does not have: between both floats of 16 bits, between BOOL and them, and to the same
-# type.
-# Each goes through a type that holds every value: FP32 between floats, INT8 from BOOL. A
-# number becomes a BOOL by comparison: everything but 0 is true, also NaN.
+# -- casts that TOSA lacks, by way of a type that holds every value --------------------------------
+# FP32 between floats, INT8 from BOOL; a number becomes a BOOL by comparison, also NaN.
 
 CASTS: Final = (operator("CAST"),)
 

@@ -530,8 +530,7 @@ def _with_types(block: Block, types: Mapping[str, ValueType]) -> Block:
     return replace(block, tensors=tensors, shapes=dict(block.shapes), operators=operators)
 
 
-# --------------------------------------------------------------------------------------------------
-# unknown sizes: those that stay after inference and why, and those that a version does not have.
+# -- unknown sizes: those that stay and why, and those that a version does not have ----------------
 
 #: Most names that one line lists.
 _NAMED = 4

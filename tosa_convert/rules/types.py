@@ -32,8 +32,7 @@ __all__ = [
 ]
 
 
-# --------------------------------------------------------------------------------------------------
-# the element types that an operator takes, made of the text in its row when needed; see `Row`.
+# -- element types that an operator takes, made of the text in its row; see `Row` ------------------
 
 #: A tensor's element type, that of a block-scaled tensor with the type of its scales; None is a
 #: !tosa.shape.

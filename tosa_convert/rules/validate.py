@@ -280,10 +280,7 @@ def finding(operator: Operator, path: str, violation: Violation) -> Finding:
     return Finding(code, located(path, operator), message, violation.hint, rule=rule)
 
 
-# -- whether TOSA allows the operators of a large block, from its columns --------------------------
-# Most operators of a program have the types and attributes of another one. In columns these are
-# found by array operations, and one operator of each kind is judged. What is wrong, and with
-# which operator, is said by `spec.validate`.
+# -- whether TOSA allows a large block: one operator of each kind is judged ------------------------
 
 #: The codes of operators that compute a !tosa.shape: the types of the operators after them follow.
 _COMPUTE_SHAPES: Final = [

@@ -175,8 +175,7 @@ class TypeTable:
         return types
 
 
-# --------------------------------------------------------------------------------------------------
-# an operator with the types of its operands and results, by the names of the operator table.
+# -- an operator with the types of its operands and results, by name -------------------------------
 
 
 class OperatorView:

@@ -53,9 +53,7 @@ if TYPE_CHECKING:
 
 
 # -- the bytecode of an MLIR operation, without a copy of its weights ------------------------------
-# MLIR hands bytecode over in pieces, and the data of a constant is a piece by itself: the memory
-# of the attribute. Through MLIR's C API such a piece becomes a view that keeps the operation's
-# context alive. If the bindings do not export the C API, it becomes a copy.
+# The data of a constant is a piece by itself: by MLIR's C API a view, else a copy.
 
 #: Sections in which data lies between what the producer writes itself.
 _WITH_DATA: Final = frozenset({ATTRIBUTES_AND_TYPES, RESOURCES})
@@ -274,10 +272,7 @@ def enclosing_module(operation: Any) -> Any:
     return operation
 
 
-# -- graph -> ir.Module, in the bindings of a context ----------------------------------------------
-# `mlir.write` encodes the graph as bytecode, which MLIR parses in one call. MLIR can abort the
-# process on malformed IR, so the graph must be sound. MLIR's own verifier runs before the module
-# is returned.
+# -- graph -> ir.Module: bytecode that MLIR parses in one call, and verifies -----------------------
 
 
 def write(

@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from tosa_convert.formats.flatbuffer.columns import Columns, Positions
 
 
-# -- A flatbuffer of few tables -> Graph, a table at a time and without numpy ----------------------
-# Whatever is unusual, such as damage, ends this reading; `read` then says what is wrong. So this
-# module has no messages, and accepts no file that `read` refuses.
+# -- a flatbuffer of few tables, without numpy; what is unusual is left to `read` ------------------
 
 #: Tables and elements of vectors for each operator, of which there may be `FEW`.
 _PARTS: Final = 20

@@ -278,10 +278,7 @@ def _value(name: str, value: Any) -> OldValue:
     return result
 
 
-# --------------------------------------------------------------------------------------------------
-# A graph in the form of TOSA 0.80 -> a flatbuffer of version 0.80.1, the inverse of `read_080`.
-# Imported only when such a file is written. 0.80 has no locations, and constants only inside the
-# file.
+# -- a graph in the form of TOSA 0.80 -> a flatbuffer of 0.80.1, the inverse of `read` -------------
 
 _VERSION: Final = {"_major": 0, "_minor": 80, "_patch": 1, "_draft": 0}
 #: Type of today -> its number; the first of two numbers is that of an unsigned type.

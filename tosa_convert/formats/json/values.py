@@ -12,14 +12,8 @@ from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.options import Limits
 from tosa_convert.io.source_excerpt import excerpt_at
 
-# --------------------------------------------------------------------------------------------------
-# A position in an untrusted JSON text: white space, punctuation, values to skip, and findings.
-# Accepts JSON and what flatc accepts beyond it: comments, unquoted keys, and a comma after the
-# last member. The text is read in place and never becomes a tree, so memory is that of the values
-# that are returned, and nesting costs nothing.
-#
-# Findings are collected. A wrong value is skipped, so that one run reports many; if the text
-# cannot be parsed any further, `Stop` ends the reading.
+# -- a position in an untrusted JSON text, which never becomes a tree ------------------------------
+# JSON, and what flatc accepts beyond it: comments, unquoted keys, a comma after the last member.
 
 #: Memory in bytes that the result may take: for any text, and for each byte of it. Texts that
 #: programs write take less than their size; texts of little but empty objects take more.

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from tosa_convert.formats.mlir.read.scope import Narrowing, Scope
 
 
-# -- constants of booleans in MLIR: bits, or bytes, of which every one but 0 is true ---------------
-# Constants in the graph have a byte for each boolean, and the bytes of a TOSA file stay as they
-# are.
+# -- booleans in MLIR: bits, or bytes, of which all but 0 are true; bytes in the graph -------------
 
 _BOOL: Final = dtype("BOOL")
 

@@ -256,11 +256,7 @@ class TypeWriter:
         return self.types(numbers[code.FUNCTION_TYPE] + b"".join(parts))
 
 
-# --------------------------------------------------------------------------------------------------
-# attribute values of the graph from attributes of MLIR operations, and the other way round, by
-# kind.
-# The operator table says which attributes an operator has and of what kind. This module knows how
-# MLIR encodes each kind.
+# -- attribute values of the graph from attributes of MLIR, and back, by kind ----------------------
 
 #: Lists are array<i64> in MLIR, except these, which are array<i32>.
 I32_ARRAYS: Final = {("TRANSPOSE", "perms")}

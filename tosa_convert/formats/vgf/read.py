@@ -159,12 +159,9 @@ def _constants(section: memoryview, where: str) -> list[memoryview]:
 
 # -- the container: header and tables --------------------------------------------------------------
 
-# --------------------------------------------------------------------------------------------------
-# the instructions of the extended set TOSA.001000.1: their operators, and the order of
-# attributes.
-# Facts of the set's grammar: an instruction has the number of its operator in the schema less
-# one, and its operands are the operator's attributes, and then the operator's operands. Of the
-# attributes only the accumulator has another place: before `local_bound`.
+# -- the instructions of the extended set TOSA.001000.1 --------------------------------------------
+# One has its operator's number in the schema less one; its operands are attributes, the accumulator
+# before `local_bound`, and then operands.
 
 SET: Final = "TOSA.001000.1"
 #: ARGMAX is the first instruction and RESCALE the last.
@@ -193,9 +190,7 @@ INSTRUCTIONS: Final = tuple(
 )
 
 
-# -- SPIR-V modules: their instructions, types and constants, as far as graphs use them ------------
-# Numbers of instructions, and the order of their operands: the SPIR-V specification,
-# SPV_ARM_tensors and SPV_ARM_graph.
+# -- SPIR-V modules as far as graphs use them: SPV_ARM_tensors and SPV_ARM_graph -------------------
 
 _MAGIC: Final = 0x07230203
 _HEADER_WORDS: Final = 5

@@ -133,10 +133,7 @@ def stored_pieces(constant: Constant, *, packed: bool) -> Iterator[memoryview]:
     return constant.chunks() if packed else npy.blocks(constant)
 
 
-# --------------------------------------------------------------------------------------------------
-# A `.safetensors` file: the length of a header, the header as JSON, and the elements of all
-# arrays.
-# The format is that of the library `safetensors`, whose reader and writer the tests compare with.
+# -- a `.safetensors` file; the tests compare with the library `safetensors` -----------------------
 
 _LENGTH: Final = struct.Struct("<Q")
 _METADATA: Final = "__metadata__"
@@ -232,12 +229,8 @@ def _refuse_gaps(arrays: dict[str, Stored], where: str, start: int, end: int) ->
         raise damaged(where, at, f"{end - at} bytes belong to no array")
 
 
-# --------------------------------------------------------------------------------------------------
-# an `.irpa` file of IREE: a header, a table of entries, their keys, and the elements of all
-# arrays.
-# The layout was determined from archives that `iree.runtime.ParameterIndex` writes, and the tests
-# compare with it. An archive has bytes, and neither types nor shapes: the program knows them.
-# Elements are laid out as IREE lays out tensors: below 8 bits packed, and INT48 in 8 bytes.
+# -- an `.irpa` file of IREE; the tests compare with `iree.runtime.ParameterIndex` -----------------
+# It has neither types nor shapes. Elements are packed below 8 bits, and INT48 takes 8 bytes.
 
 IRPA_MAGIC: Final = b"IRPA"
 #: Magic, version, bytes of the header, next header, flags, number of entries; then offset and length of
@@ -383,12 +376,8 @@ def _read_entry(
     return int(at + size)
 
 
-# --------------------------------------------------------------------------------------------------
-# A `.gguf` file: values by name, a table of tensors, and their elements. It is read, and not
-# written.
-# The layout was determined from files that the library `gguf` writes, and the tests compare with
-# it. Read are the types that TOSA has, and MXFP4, whose blocks of 32 elements become block-scaled
-# tensors.
+# -- a `.gguf` file, which is only read; the tests compare with the library `gguf` -----------------
+# Types are those that TOSA has, and MXFP4, whose blocks of 32 elements become block-scaled tensors.
 
 GGUF_MAGIC: Final = b"GGUF"
 _VERSIONS: Final = (2, 3)

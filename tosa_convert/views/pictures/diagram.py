@@ -169,8 +169,7 @@ def unique(items: Iterable[int]) -> list[int]:
     return list(dict.fromkeys(items))
 
 
-# --------------------------------------------------------------------------------------------------
-# the scope of each operator: the folders that names such as `encoder/layer_1/add` have in common.
+# -- the scope of an operator: the folders in names such as `encoder/layer_1/add` ------------------
 
 #: Where scopes are read from; "auto" takes the names or locations that have more of them.
 Scopes = Literal["auto", "names", "locations", "none"]

@@ -15,12 +15,8 @@ if TYPE_CHECKING:
     from tosa_convert.views.pictures.diagram import Diagram, End, Item
 
 
-# --------------------------------------------------------------------------------------------------
-# the rows of a group: which items are side by side, in which order, and the way of each line.
-# The library fast-sugiyama does the layered layout (docs/decisions/0028-layout-by-fast-
-# sugiyama.md). It is called once for each group, with items of equal size, when the picture is
-# written. `placement` and the viewer make room for the real sizes, so that opening a group needs
-# no new layout.
+# -- the rows of a group, laid out once by fast-sugiyama with items of equal size ------------------
+# Room for real sizes is made later, so that opening a group needs no new layout. See decision 28.
 
 #: Up to so many edges the layout has the better and slower heuristics.
 _SMALL: Final = 3000

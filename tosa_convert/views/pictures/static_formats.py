@@ -223,12 +223,8 @@ def _escaped(text: str) -> str:
     return plain.replace("\\", "\\\\").replace('"', '\\"')
 
 
-# --------------------------------------------------------------------------------------------------
-# node data for Model Explorer: values and colours that it lays over its own picture of the
-# program.
-# The format is that of `node_data_builder.py` of ai-edge-model-explorer. A file whose top level
-# is the data of one graph is laid over the graph on screen, so that no identifier of the graph is
-# needed.
+# -- node data for Model Explorer, laid over its own picture of the program ------------------------
+# The format is that of `node_data_builder.py` of ai-edge-model-explorer, for the graph on screen.
 
 _GREEN, _YELLOW, _RED = "#c8e6c9", "#fff59d", "#ef9a9a"
 #: Up to this share of what is allowed the colour is the first one, and so on.

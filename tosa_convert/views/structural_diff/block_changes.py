@@ -22,9 +22,7 @@ from tosa_convert.views.structural_diff.changes import (
 )
 from tosa_convert.views.structural_diff.dataflow import STATE, Edge, Flow, attribute_key
 
-# --------------------------------------------------------------------------------------------------
-# what differs between two nodes that are partners: operators, attributes, operands, types and
-# data.
+# -- what differs between two partners: attributes, operands, types and data -----------------------
 
 #: Constants up to this number of elements are shown with their values.
 _SHOWN_ELEMENTS: Final = 8

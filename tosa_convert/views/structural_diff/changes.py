@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-# --------------------------------------------------------------------------------------------------
-# how the elements of two constants differ, block by block, so that memory does not grow with
-# them.
+# -- how the elements of two constants differ, in bounded memory -----------------------------------
 
 
 @dataclass(frozen=True, slots=True)

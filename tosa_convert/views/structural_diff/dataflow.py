@@ -180,10 +180,7 @@ def variable_accesses(graph: Graph) -> dict[str, Access]:
     return {name: Access(frozenset(touched[name]), frozenset(written[name])) for name in runs}
 
 
-# --------------------------------------------------------------------------------------------------
-# numbers for what nodes are: equal numbers for equal operators, at several levels of detail.
-# Numbers are found by table, never by hash, so that different things never get the same one. One
-# `Keys` is used for both programs.
+# -- equal numbers for equal operators, by table and not by hash, at several levels ----------------
 
 #: Elements of a constant whose bytes are always read; a multiple of 4.
 _SAMPLE = 1 << 15

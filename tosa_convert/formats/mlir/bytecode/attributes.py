@@ -156,16 +156,10 @@ def _number(digits: str) -> int:
     return int(digits) if len(digits) <= 9 and digits.isascii() and digits.isdigit() else 0
 
 
-# -- native properties: the attributes of an operation as bytecode versions 5 and 6 store them -----
-# A blob has slots in a fixed order and neither names nor a count. The order is that of the
-# operation's definition in MLIR: all attributes sorted by name; a required one is an attribute's
-# index, an optional one or one with a default is `index << 1 | 1`, or 0 where it is absent. The
-# blob does not say which state of the dialect wrote it, so that an operation whose definition has
-# changed has several layouts: the one is taken that uses up the blob and whose attributes are of
-# the right kinds.
-#
-# Source: OpDefinitionsGen.cpp of LLVM, checked on files of tosa-opt, torch-mlir and IREE; for
-# older releases, blobs that released packages wrote.
+# -- native properties: an operation's attributes in bytecode 5 and 6 ------------------------------
+# A blob has slots sorted by name, and neither names nor a count: a required one is an index, another
+# `index << 1 | 1`, or 0 if absent. The layout is taken that uses up the blob with the right kinds.
+# Source: OpDefinitionsGen.cpp of LLVM, and files of tosa-opt, torch-mlir, IREE and older releases.
 
 
 class Slot(NamedTuple):

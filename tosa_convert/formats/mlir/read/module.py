@@ -635,9 +635,7 @@ def _target(bytecode: Bytecode) -> TargetEnv:
     return found
 
 
-# --------------------------------------------------------------------------------------------------
-# regions that several operators run. In MLIR each operator has a copy; reading makes them one
-# again.
+# -- regions that several operators run: copies in MLIR, one again in the graph --------------------
 
 #: The most regions that a region is compared with: a module of many different ones takes linear time.
 _COMPARED: Final = 8

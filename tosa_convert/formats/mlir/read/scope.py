@@ -230,14 +230,9 @@ def _sort(block: Block) -> None:
     block.shapes = dict(sorted(block.shapes.items()))
 
 
-# --------------------------------------------------------------------------------------------------
-# narrower element types, on request: i64 to i32, f64 to f32, f32 to f16, quantised types to
-# integers.
-# Frontends compute indices in i64 and Python numbers in f64, which most consumers of TOSA do not
-# accept. A quantised type (`!quant.uniform`) has a scale and a zero point, of which TOSA has
-# operands only. Narrowing changes a program, so it happens only on request, every tensor that it
-# changes is reported, and a value that does not fit is an error. TOSA has no CLAMP of INT32, so
-# that of INT64 becomes MAXIMUM and MINIMUM.
+# -- narrower element types, on request: i64, f64, f32 and quantised types -------------------------
+# What changes is reported, and what does not fit is an error. TOSA has no CLAMP of INT32: that of
+# INT64 becomes MAXIMUM and MINIMUM.
 
 #: The element type of f64 constants while they are read. It is not a TOSA type, so it has no row.
 _FP64: Final = DType("FP64", -1, 64, "float64", "f64", "float")

@@ -411,9 +411,7 @@ class OperationParser:
         operation.types = self.signature(operation.operands)
 
 
-# --------------------------------------------------------------------------------------------------
-# lines of MLIR text that differ from an earlier one only in their values and their location.
-# Most lines of a large program do. They are added without being parsed again.
+# -- lines that differ from an earlier one only in values and location, as most do -----------------
 
 #: Bytes of a line behind its operands, and how many lines are remembered.
 _BYTES: Final = 400
