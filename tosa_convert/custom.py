@@ -19,12 +19,7 @@ _PLAIN = operator("CUSTOM")
 
 
 def give_meaning(graph: Graph, given: Iterable[str | os.PathLike[str] | Custom]) -> Graph:
-    """Return the graph whose CUSTOM operators have the meanings that are given.
-
-    given: operators, Python files and extensions that define a list `CUSTOM` of them.
-
-    Raises TosaConvertError("option-conflict") for what cannot be used, and for two meanings of one name.
-    """
+    """Return the graph whose CUSTOM operators mean what operators, files or extensions say."""
     specs: dict[tuple[object, object], OperatorSpec] = {}
     for row in _rows(given):
         if (row.domain, row.name) in specs:

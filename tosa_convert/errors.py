@@ -146,17 +146,7 @@ _SHOWN_MESSAGES, _SHOWN_PLACES = 8, 4
 
 
 def printable(text: str) -> str:
-    r"""Return a text from outside as one line that a terminal, or a CI runner, only shows.
-
-    Control characters, line ends, direction marks and what is not Unicode are escaped as in Python, and
-    so is what makes a line a command: `::` at its begin (GitHub), `##vso[` anywhere (Azure).
-
-    Example:
-        >>> print(printable("a\x1b[2J\nb\u202e é.tosa"))
-        a\x1b[2J\nb\u202e é.tosa
-        >>> print(printable("::stop-commands::x"))
-        \x3a:stop-commands::x
-    """
+    """Return a text from outside as one line: controls, and commands of CI runners, are escaped."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     if "##" in text and "[" in text:
@@ -404,11 +394,5 @@ def lone_surrogate(error: UnicodeEncodeError) -> TosaConvertError:
 def fail(
     code: str, where: str, message: str, hint: str = "", excerpt: str = ""
 ) -> TosaConvertError:
-    """Return an error with one finding, for the caller to raise.
-
-    Example:
-        >>> raise fail("empty-input", "m.tosa", "the input is empty")
-        Traceback (most recent call last):
-        tosa_convert.errors.TosaConvertError: m.tosa: error: the input is empty [empty-input]
-    """
+    """Return an error with one finding, for the caller to raise."""
     return TosaConvertError(Finding(code, where, message, hint, excerpt))

@@ -62,21 +62,7 @@ def group_of(kind: Kind) -> str:
 
 
 def find_extension(kind: Kind, text: str) -> Extension:
-    """Find an extension that is installed in this Python, without importing it.
-
-    Args:
-        kind: what it adds.
-        text: its name, with the prefix.
-
-    Raises:
-        TosaConvertError: "option-conflict" if no package or several packages have it, if its module is
-            not found or cannot be read, lacks a definition, or is for another version of the protocol.
-
-    Example:
-        >>> find_extension("backends", "extension:simulator")
-        Traceback (most recent call last):
-        tosa_convert.errors.TosaConvertError: extension:simulator: error: ... [option-conflict]
-    """
+    """Find an installed extension by its prefixed name, unimported; refuse what cannot be used."""
     # Takes longer to import than the rest of this module.
     from importlib import metadata
 
@@ -162,10 +148,7 @@ def broken(name: str, message: str) -> TosaConvertError:
 
 
 def failed(extension: Extension, doing: str, error: BaseException) -> TosaConvertError:
-    """Return the error for an exception of an extension, with the last line of its package there.
-
-    doing: what failed, such as "it failed on ABS".
-    """
+    """Return the error for an extension's exception. doing: what failed: "it failed on ABS"."""
     import traceback
 
     said = f"{type(error).__name__}: {error}"

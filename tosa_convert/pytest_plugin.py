@@ -86,11 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _refuse_blank(config: pytest.Config) -> None:
-    """Refuse a blank before a backend's path that led pytest to the settings of another folder.
-
-    pytest looks for its settings before it knows the options of plugins: it takes the path for that of
-    tests.
-    """
+    """Refuse a blank before a backend's path, which pytest takes for that of tests."""
     start = config.invocation_params.dir
     words = [str(word) for word in config.invocation_params.args]
     for flag, path in itertools.pairwise(words):

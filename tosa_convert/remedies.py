@@ -1,8 +1,4 @@
-"""What repairs a finding: one row for each kind, with the command or the option as it is typed.
-
-A finding without a hint of its own gets that of the first row that fits, whatever found it. A test
-applies each remedy to a program that has the finding.
-"""
+"""What repairs a finding without a hint of its own: the first row that fits, each tested."""
 
 from __future__ import annotations
 
@@ -169,12 +165,7 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
 
 
 def hint_for(code: str, rule: str, message: str) -> str:
-    """Return what repairs a finding, or "".
-
-    Example:
-        >>> hint_for("version-too-low", "", "MATMUL_T needs TOSA 1.1; 1.0.0 does not have it")
-        'pass --tosa-version 1.1, or omit the version'
-    """
+    """Return what repairs a finding, or ""."""
     for row in REMEDIES:
         if row.code == code and (not row.rule or re.fullmatch(row.rule, rule)):
             found = re.search(row.message, message)

@@ -17,12 +17,7 @@ _MONTHS: Final = (
 
 
 def draft_name(month: str = DRAFT) -> str:
-    """Return a draft of TOSA 1.1 in words.
-
-    Example:
-        >>> draft_name("2026-09")
-        'the draft of September 2026'
-    """
+    """Return a draft of TOSA 1.1 in words."""
     year, _, number = month.partition("-")
     return f"the draft of {_MONTHS.split()[int(number) - 1]} {year}"
 

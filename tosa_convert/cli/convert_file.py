@@ -224,13 +224,13 @@ def inside(folder: str, source: str, file_format: Format) -> str:
 
 
 def convert_opened(
-    opened: Input, output: str, file_format: Format, options: ConvertOptions, context: Any = None
+    opened: Input, output: str, file_format: Format, options: ConvertOptions
 ) -> None:
     if output == STANDARD:
         refuse_terminal(file_format)
     write_options = applicable(opened.format, opened.where, file_format, options)
     with quoting(opened):
-        graph = _read(opened, options, context)
+        graph = _read(opened, options)
         write_output(graph, output, file_format, write_options, options)
 
 
@@ -308,7 +308,7 @@ def _refuse_unread(graph: Graph, file_format: Format, options: ConvertOptions) -
         raise TosaConvertError(findings)
 
 
-def _read(opened: Input, options: ConvertOptions, context: Any) -> Graph:
+def _read(opened: Input, options: ConvertOptions) -> Graph:
     from tosa_convert.formats.write import stamp
 
     graph = read(opened, options.read)

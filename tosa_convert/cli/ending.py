@@ -119,10 +119,10 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def out_of_memory(where: str = "") -> TosaConvertError:
+def out_of_memory() -> TosaConvertError:
     """Return the error for what the memory of this process does not suffice for."""
     message = "there is not enough memory, or a limit of this process is too low for it"
-    return fail("too-large", where, message, "see `ulimit -v`, and the limits of the container")
+    return fail("too-large", "", message, "see `ulimit -v`, and the limits of the container")
 
 
 def exit_code_of(work: Callable[[], Any]) -> int:

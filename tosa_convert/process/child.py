@@ -53,7 +53,7 @@ class Ended:
     """The end of a child process.
 
     code: the exit code, or minus the number of the signal that ended it.
-    stderr: the last STDERR_BYTES that it wrote there; empty if stderr was inherited.
+    stderr: the last STDERR_BYTES that it wrote there.
     timed_out: it was killed because its time was up.
     too_large: it was killed because it took too much memory.
     used: the time and the memory that it took.
@@ -73,8 +73,6 @@ def run_child(
     memory: int = 0,
     folder: str | os.PathLike[str] | None = None,
     environment: Mapping[str, str] | None = None,
-    input_bytes: bytes | memoryview = b"",
-    inherit_stderr: bool = False,
     with_stdout: bool = False,
     when_started: Callable[[], object] | None = None,
 ) -> Ended:
@@ -83,14 +81,7 @@ def run_child(
     import subprocess
     import tempfile
 
-    with contextlib.ExitStack() as stack:
-        stdin: int | IO[bytes] = subprocess.DEVNULL
-        if input_bytes:
-            # A file, not a pipe, which this process would have to feed while it waits.
-            stdin = stack.enter_context(tempfile.TemporaryFile())
-            stdin.write(input_bytes)
-            stdin.seek(0)
-        errors = None if inherit_stderr else stack.enter_context(tempfile.TemporaryFile())
+    with tempfile.TemporaryFile() as errors:
         child: subprocess.Popen[bytes] | None = None
         used = Used()
         start = time.monotonic()
@@ -100,7 +91,7 @@ def run_child(
                     command,
                     cwd=folder,
                     env=environment,
-                    stdin=stdin,
+                    stdin=subprocess.DEVNULL,
                     stdout=errors if with_stdout else subprocess.DEVNULL,
                     stderr=errors,
                     start_new_session=True,
@@ -307,9 +298,7 @@ def _kill_session(child: subprocess.Popen[bytes]) -> None:
             os.killpg(child.pid, signal.SIGKILL)
 
 
-def _tail(file: IO[bytes] | None) -> str:
-    if file is None:
-        return ""
+def _tail(file: IO[bytes]) -> str:
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - STDERR_BYTES))
     return file.read().decode(errors="replace")
@@ -355,17 +344,13 @@ def _shortened(line: str) -> str:
 # -- for use in the child process ----------------------------------------------------------------
 
 
-def limit_this_process(*, memory: int | None = None, cpu_seconds: int | None = None) -> None:
-    """Limit this process, as far as the system enforces it, and let it leave no core file."""
+def leave_no_core_file() -> None:
+    """Let this process leave no core file, as far as the system enforces it."""
     if sys.platform == "win32":
         return
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    if cpu_seconds is not None:
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
-    if memory is not None and sys.platform == "linux":
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
 def end_with_parent(parent: int) -> None:

@@ -26,7 +26,7 @@ from tosa_convert.process.child import (
     Used,
     describe_exit,
     end_with_parent,
-    limit_this_process,
+    leave_no_core_file,
     new_temporary_folder,
     remove_temporary_folder,
     watch,
@@ -177,7 +177,7 @@ def _work(connection: Connection, function: Callable[[Any], Any], parent: int) -
     try:
         request.install()
         end_with_parent(parent)
-        limit_this_process()
+        leave_no_core_file()
         if sys.platform != "win32":
             signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         connection.send(("", None))  # it has started

@@ -66,9 +66,6 @@ class Products:
         is_exact = self._largest_sum + largest_of(bias) < _EXACT[0][1]
         return self.kind if is_exact else result
 
-    def convert(self, array: Array) -> Array:
-        return array.astype(self.kind, copy=False)
-
     def multiply(self, left: Array, right: Array) -> Array:
         """Return left @ right, in INT64 if the operands are integers."""
         count = left.shape[-1]

@@ -221,15 +221,6 @@ class Namer:
         self.outputs += 1
         return f"TosaOutput_{self.outputs - 1}"
 
-    def result(self) -> str:
-        """Return the name of the next result that is not returned; call `count` for the others."""
-        self.results += 1
-        return f"{RESULT_PREFIX}{self.results - 1}"
-
-    def count(self) -> None:
-        """Count a result that has another name."""
-        self.results += 1
-
     def region(self, stem: str, role: str, given: str | None = None) -> str:
         """Return the name of a region, unique in the graph: readers find regions by name."""
         name = unused_name(given or f"{stem}_{role}", self.regions)

@@ -21,7 +21,7 @@ from tosa_convert.rules.families.core import (
     merged,
     of_families,
     rank,
-    rank_between,
+    rank_of_at_least,
     says,
     single,
 )
@@ -267,21 +267,21 @@ _OWN: Final[Rules] = {
         _infer_from,
         (
             divides_into_blocks,
-            rank_between("input_data", 1),
+            rank_of_at_least("input_data", 1),
             one_rank("input_data", "input_scale"),
         ),
         (whole_blocks("input_data"), scales_of("input_data", "input_scale")),
     ),
     "CAST_TO_BLOCK_SCALED": OperatorRules(
         _infer_to,
-        (divides_into_blocks, rank_between("input_data", 1)),
+        (divides_into_blocks, rank_of_at_least("input_data", 1)),
         (whole_blocks("input_data"),),
     ),
     "RESHAPE_BLOCK_SCALED": OperatorRules(
         _with_scales_inferred("input_scale", _new_shape),
         (
             _with_scales("input_scale"),
-            _if_scaled("input_scale", rank_between("input", 1)),
+            _if_scaled("input_scale", rank_of_at_least("input", 1)),
             one_rank("input", "input_scale"),
             _if_scaled("input_scale", new_shape_of_blocks),
         ),

@@ -135,21 +135,16 @@ def rank(name: str, *ranks: int) -> Check:
     return check
 
 
-def rank_between(name: str, fewest: int, most: int | None = None) -> Check:
-    expected = f"at least {fewest}" if most is None else f"{fewest} to {most}"
-
-    @says(f"Check that {name} has rank {expected}.")
+def rank_of_at_least(name: str, fewest: int) -> Check:
+    @says(f"Check that {name} has rank at least {fewest}.")
     def check(view: OperatorView) -> Iterator[Violation]:
         for tensor in view.tensors(name):
-            if tensor.rank is None or (
-                fewest <= tensor.rank and (most is None or tensor.rank <= most)
-            ):
-                continue
-            yield Violation(
-                f"{dashed(name)}-rank",
-                f"{name} is {tensor}, of rank {tensor.rank}",
-                f"rank {expected}",
-            )
+            if tensor.rank is not None and tensor.rank < fewest:
+                yield Violation(
+                    f"{dashed(name)}-rank",
+                    f"{name} is {tensor}, of rank {tensor.rank}",
+                    f"rank at least {fewest}",
+                )
 
     return check
 

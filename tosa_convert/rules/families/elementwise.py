@@ -27,7 +27,7 @@ from tosa_convert.rules.families.core import (
     of_families,
     outside,
     rank,
-    rank_between,
+    rank_of_at_least,
     says,
     single,
     zero_point,
@@ -341,7 +341,7 @@ def _rules(name: str, infer: Infer) -> OperatorRules:
     if spec.elementwise > 1:
         ranks, checks = (operands_have_one_rank, *ranks), (operands_broadcast, *checks)
     if "axis" in attributes:
-        ranks = (rank_between("input", 1), *ranks)
+        ranks = (rank_of_at_least("input", 1), *ranks)
     return OperatorRules(infer, ranks, checks)
 
 

@@ -25,7 +25,7 @@ from tosa_convert.rules.families.core import (
     of_families,
     outside,
     rank,
-    rank_between,
+    rank_of_at_least,
     says,
     single,
 )
@@ -309,7 +309,7 @@ def _transposed(view: OperatorView) -> tuple[ResultShape, ...]:
 
 # -- rows ------------------------------------------------------------------------------------------
 
-_HAS_DIMENSIONS: Final = rank_between("input1", 1)
+_HAS_DIMENSIONS: Final = rank_of_at_least("input1", 1)
 
 _BY_POSITION: Final[Rules] = {
     "CONCAT": OperatorRules(_concatenated, (concat_ranks,), (axis_of("input1"), concat_sizes)),

@@ -26,7 +26,7 @@ from tosa_convert.rules.families.core import (
     merged,
     of_families,
     rank,
-    rank_between,
+    rank_of_at_least,
     zero_point,
 )
 from tosa_convert.rules.families.elementwise import broadcast
@@ -277,7 +277,6 @@ class _Product:
 
     def __init__(self, suffix: str, *, is_transposed: bool) -> None:
         self.a, self.b = f"a{suffix}", f"b{suffix}"
-        self.is_transposed = is_transposed
         self.is_apart = bool(suffix)
         self.columns, self.channels = (-2, -1) if is_transposed else (-1, -2)
 
@@ -332,7 +331,8 @@ class _Product:
     def rules(self, ranks: tuple[Check, ...] = (), checks: tuple[Check, ...] = ()) -> OperatorRules:
         """Return the row of an operator with these conditions of its further operands."""
         own = (
-            rank(name, 3) if self.is_apart else rank_between(name, 2) for name in (self.a, self.b)
+            rank(name, 3) if self.is_apart else rank_of_at_least(name, 2)
+            for name in (self.a, self.b)
         )
         return OperatorRules(
             self.infer,

@@ -18,7 +18,7 @@ from tosa_convert.rules.families.core import (
     known,
     listing,
     of_families,
-    rank_between,
+    rank_of_at_least,
     says,
 )
 from tosa_convert.rules.values import OperatorView, ShapeType, Size, shape_text
@@ -236,7 +236,7 @@ def _infer_nothing(view: OperatorView) -> tuple[ResultShape, ...]:
 
 
 _OWN: Final[Rules] = {
-    "DIM": OperatorRules(_infer_dimension, (rank_between("input1", 1),), (axis_of("input1"),)),
+    "DIM": OperatorRules(_infer_dimension, (rank_of_at_least("input1", 1),), (axis_of("input1"),)),
     "CONCAT_SHAPE": OperatorRules(_infer_concatenated, (_has_inputs, _parts_have_values)),
     "SLICE_SHAPE": OperatorRules(
         _infer_sliced,
