@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 104630,
+    "tests": 104650,
     "tosa_convert": 2100,
     "tosa_convert/builder": 2690,
     "tosa_convert/cli": 6270,
@@ -25,7 +25,7 @@ LINES: dict[str, int] = {
     "tosa_convert/graph": 4490,
     "tosa_convert/io": 2230,
     "tosa_convert/process": 1020,
-    "tosa_convert/qualify": 11900,
+    "tosa_convert/qualify": 11910,
     "tosa_convert/reference": 3670,
     "tosa_convert/rewrites": 4370,
     "tosa_convert/rules": 5580,

@@ -32,6 +32,7 @@ from tosa_convert.golden.backends.sources import (
 from tosa_convert.graph import Graph, Operator, dtype, operator
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.qualify.chain.chain import Chain
+from tosa_convert.qualify.chain.matched import Table
 from tosa_convert.qualify.chain.quantised import TIMES
 from tosa_convert.views.pictures.diagram import build_diagram
 from tosa_convert.views.pictures.errors_overlay import overlay
@@ -388,3 +389,14 @@ def test_a_program_of_integers_is_given_the_models_own(builder: MakeBuilder) -> 
     other = Source("", (quantised._replace(scale=(0.5, 0)), result))
     with pytest.raises(TosaConvertError, match="expected int8"):
         golden.chain({"fakequant": other, "tosa": graph}, {"x": X}, engine="numpy")
+
+
+@pytest.mark.parametrize(("kind", "scale", "count"), [("i4", 1, 0), ("i1", 1, 1), ("i4", 0, 1)])
+def test_quantised_integers_of_another_width_are_not_compared(
+    kind: str, scale: int, count: int
+) -> None:
+    table = Table()
+    integers = recorded("a", partial(np.ones, 3, "i1"), scale=(scale, 7) if scale else None)
+    table.add(Source("model", (integers,)))
+    table.add(Source("program", (recorded("a", partial(np.ones, 3, kind)),)))
+    assert len(table.arrays_of(*table.sources)) == count

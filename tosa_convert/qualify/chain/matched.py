@@ -154,7 +154,7 @@ class Table:
         found = {
             ours.name: (ours, theirs)
             for ours, theirs in self.pairs(own, other)
-            if ours is not None and ours.is_float == theirs.is_float
+            if ours is not None and _are_alike(ours, theirs)
         }
 
         def read(key: str) -> Array:
@@ -192,6 +192,13 @@ class Table:
 def _named(row: Mapping[str, Recorded]) -> Recorded:
     """Return the tensor of a row that names it: that of the first program."""
     return next((one for one in row.values() if one.operator), next(iter(row.values())))
+
+
+def _are_alike(one: Recorded, other: Recorded) -> bool:
+    """Return whether elements can be compared: quantised integers are others in another width."""
+    widths = [np.dtype(row.dtype).itemsize for row in (one, other)]
+    is_quantised = one.scale is not None or other.scale is not None
+    return one.is_float == other.is_float and (widths[0] == widths[1] or not is_quantised)
 
 
 def _error(expected: Recorded, found: Recorded) -> float:
