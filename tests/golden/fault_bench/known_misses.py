@@ -35,6 +35,7 @@ KNOWN_MISSES: Final[Mapping[str, str]] = {
     "sine without reduction, BF16, activations COS": _LEFT_OUT,
     "last of equals, FP8E4M3, eights ARGMAX": _NO_TIE,
     "equals ordered by lanes, FP8E4M3, eights ARGMAX": _NO_TIE,
+    "threshold > instead of >=, FP32, detector GREATER_EQUAL": _TOO_FEW,
     "equals ordered by lanes, INT8, quantised_conv ARGMAX": _TOO_FEW,
     "index packed with the value, INT8, quantised_conv ARGMAX": _TOO_FEW,
     "requantisation rounds ties to even, INT16, quantised_conv RESCALE": _TOO_FEW,

@@ -61,6 +61,7 @@ from tosa_convert.golden.edges.values import (
     operands_of,
     run_forward,
     special_codes,
+    spread_places,
 )
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
@@ -91,7 +92,7 @@ _MOST: Final = 8192
 #: Elements for one edge of one operator in one round.
 _FOR_ONE: Final = 2
 #: One of so many elements of an operand is to have a sign and an exponent that none has.
-_SIZED: Final = 8
+_SIZED: Final = 16
 #: Each round of this number changes neighbours, and not what operators want.
 _BLOCKS: Final = 3
 #: How often other inputs are tried for a course, and the powers of two that their elements are about.
@@ -331,7 +332,8 @@ class EdgeSearch:
             free = np.flatnonzero((np.bincount(own)[own] > 2) & (own < len(met)))
             count = min(len(missed), len(free), max(1, own.size // _SIZED))
             ids = generator.permutation(free)[:count]
-            low, high = generator.permutation(missed)[:count].T
+            turn = _turn(self.base.seed)[0] * _ROUNDS_OF_SIZES + self.rounds
+            low, high = missed[spread_places(len(missed), count, turn)].T
             yield EdgeTarget("", row.position, Demand(ids, low, high))
 
     # -- inputs --------------------------------------------------------------------------------------
@@ -618,7 +620,7 @@ class Candidate:
 _ROUNDS: Final = 3
 _ROUNDS_IF_SMALL: Final = 12
 #: Rounds after these for exponents; a larger program has most of them.
-_ROUNDS_OF_SIZES: Final = 2
+_ROUNDS_OF_SIZES: Final = 4
 #: The tensors of a small program have at most so many bytes together.
 _SMALL_BYTES: Final = 1 << 20
 #: A program whose tensors have at most so many bytes together gets several sets of edge inputs for each

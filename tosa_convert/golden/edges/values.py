@@ -207,6 +207,12 @@ def in_binades(array: Array, row: DType) -> Array:
     return np.bincount(binade_numbers(array, row), minlength=count)[:count] > 0
 
 
+def spread_places(total: int, count: int, turn: int) -> Array:
+    """Return some of so many places, evenly spread; successive turns have other ones."""
+    step = next((n for n in range(round(0.618 * total), 0, -1) if gcd(n, total) == 1), 0)
+    return (turn * count + np.arange(count)) * step % max(total, 1)
+
+
 def of_every_size(
     row: DType, count: int, turn: int, limits: tuple[int, int], generator: np.random.Generator
 ) -> Array:
@@ -215,9 +221,7 @@ def of_every_size(
     binades = binades[(binades_of(row)[:, 0] <= limits[1]) & (binades_of(row)[:, 1] >= limits[0])]
     if not len(binades):
         return np.zeros(0, np.int64)
-    # Every number of successive ones is evenly spread.
-    step = next(n for n in range(round(0.618 * len(binades)), 0, -1) if gcd(n, len(binades)) == 1)
-    chosen = binades[(turn * count + np.arange(count)) * step % len(binades)]
+    chosen = binades[spread_places(len(binades), count, turn)]
     codes: Array = generator.integers(chosen[:, 0], chosen[:, 1], endpoint=True)
     return codes
 
@@ -280,19 +284,19 @@ def edge_array(
     beside = np.flatnonzero(kinds == 3)
     neighbour = codes[generator.integers(codes.size, size=beside.size)]
     codes[beside] = np.clip(neighbour ^ 1, *limits_of(row))
-    every = _edges(row, rank, limit, special=special)
-    larger = np.setdiff1d(every, _edges(row, lower, limit))
+    larger = np.setdiff1d(_edges(row, rank, limit, special=special), _edges(row, lower, limit))
     count = -(-codes.size // _CLUSTER)
     start = int(generator.integers(codes.size - count + 1))
     ends = edge_codes(row, rank if everywhere else lower, special=False)
     inside = (ends[0], ends[-1]) if limit is None else code_limits(row, limit)
-    sized = generator.permutation(codes.size)
-    if len(larger):
-        sized = sized[(sized < start) | (sized >= start + count)]
+    sized = np.delete(np.arange(codes.size), range(start, start + count if len(larger) else start))
     share = _SIZED if rank > SMALL or not row.is_float else _SIZED_IF_SMALL
-    sized = sized[: round((share if everywhere else _SIZED_IF_MIXED) * codes.size)]
+    share = share if everywhere else _SIZED_IF_MIXED
+    shift = int(generator.integers(codes.size))
+    sized = np.roll(sized, shift) if everywhere else generator.permutation(sized)
+    sized = sized[: round(share * codes.size)]
     sizes = of_every_size(row, len(sized), turn, inside, generator)
-    codes[sized[: len(sizes)]] = sizes
+    codes[sized[: len(sizes)]] = sizes[np.argsort(np.where(sizes < 0, -sizes - 1, sizes))]
     if len(larger):
         # Each infinity and NaN, if there is room; and as many of them as of huge numbers.
         chosen = generator.choice(larger, count)
@@ -305,7 +309,10 @@ def edge_array(
         codes[start : start + count] = generator.permutation(chosen)
     if limit is not None:
         codes = np.clip(codes, *code_limits(row, limit))
-    return elements_of(codes, row).reshape(slot.shape)
+    if everywhere and slot.shape:
+        # Channel by channel: beside others about as large, an element may err least.
+        codes = codes.reshape(slot.shape[-1], -1).T
+    return elements_of(codes.reshape(-1), row).reshape(slot.shape)
 
 
 def code_limits(row: DType, limit: tuple[float, float]) -> tuple[int, int]:
