@@ -41,7 +41,7 @@ def choices_of_operand(
         (INT32,)
     """
     found = _rows_with(spec, tuple(operands), _selectors(spec, attributes), tuple(results))
-    types = (_operand(row, position) for row in sorted(found, key=lambda row: row.since))
+    types = (row.operands[position] for row in sorted(found, key=lambda row: row.since))
     return tuple(dict.fromkeys(type_ for type_ in types if isinstance(type_, DType)))
 
 
@@ -139,10 +139,6 @@ def _starts_with(found: Sequence[Element], wanted: Sequence[Element]) -> bool:
     return len(wanted) <= len(found) and all(
         one in (other, plain(other)) for one, other in zip(wanted, found, strict=False)
     )
-
-
-def _operand(row: TypeRow, position: int) -> Element:
-    return row.operands[position]
 
 
 def _agreement(

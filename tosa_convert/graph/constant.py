@@ -13,16 +13,12 @@ from tosa_convert.graph.lazy_numpy import FEW, np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    Bytes = npt.NDArray[np.uint8]
+
 
 # -- elements below 8 bits: one byte for each in memory, packed without gaps in a file -------------
 # The least significant bits come first: element 0 of a 4-bit type is the low nibble of byte 0,
 # and four 6-bit elements take three bytes.
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Bytes = npt.NDArray[np.uint8]
-
 
 #: Elements that are converted at a time; a multiple of 4, so that each block ends on a byte.
 BLOCK = 1 << 20

@@ -16,7 +16,6 @@ from tosa_convert.rules.validate import unjudged_inputs
 from tosa_convert.rules.values import OperatorView, ShapeType, Size, TensorType, ValueType
 
 if TYPE_CHECKING:
-    from tosa_convert.errors import Finding
     from tosa_convert.graph.model import Block, Graph, Operator
 
 

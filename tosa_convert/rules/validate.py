@@ -25,7 +25,7 @@ from tosa_convert.rules.values import (
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns, Numbers
-    from tosa_convert.graph.model import Block, Graph, Operator
+    from tosa_convert.graph.model import Graph, Operator
 
 
 # -- the verdict on one operator: what TOSA forbids, and the shapes of its results -----------------

@@ -12,7 +12,7 @@ from tosa_convert.graph.model import DYNAMIC, MAX_RANK, MAX_UNKNOWN_SIZES, Block
 from tosa_convert.graph.opset import OPERATORS, OperandSpec, OperatorSpec
 
 if TYPE_CHECKING:
-    from tosa_convert.graph.model import Block, Operator
+    from tosa_convert.graph.model import Operator
 
 
 #: Constant operands of at most this many bytes share a type if their bytes are equal.

@@ -53,8 +53,6 @@ from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from tosa_convert.formats.flatbuffer.columns import Positions
-    from tosa_convert.graph.constant import Constant
-
 
 _BF16: Final = dtype("BF16")
 _TABLES: Final = {**TABLES, **{table.name: table for table in ATTRIBUTES.values()}}

@@ -157,8 +157,6 @@ def _constants(section: memoryview, where: str) -> list[memoryview]:
     return found
 
 
-# -- the container: header and tables --------------------------------------------------------------
-
 # -- the instructions of the extended set TOSA.001000.1 --------------------------------------------
 # One has its operator's number in the schema less one; its operands are attributes, the accumulator
 # before `local_bound`, and then operands.

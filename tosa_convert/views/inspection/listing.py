@@ -13,7 +13,6 @@ from tosa_convert.views.inspection.statistics import Statistics, statistics
 from tosa_convert.views.inspection.summary import ValueSummary, summary_of, tensor_bytes
 
 if TYPE_CHECKING:
-    from tosa_convert.graph.constant import Constant
     from tosa_convert.graph.model import Block, Graph, Operator, Region
 
 
@@ -208,15 +207,11 @@ def constant_rows(graph: Graph, wanted: Wanted = everything) -> Iterator[Constan
             if not wanted(row.texts()):
                 continue
             if tensor.data is not None:
-                yield _constant_row(row, row.value, tensor.data)
+                yield ConstantRow(row, row.value, tensor.data.nbytes, statistics(tensor.data))
             if tensor.scale is not None and scales is not None:
                 size = (scales.count,)
                 value = ValueSummary(f"{name}/scale", tensor.scale.dtype.name, size)
-                yield _constant_row(row, value, scales)
-
-
-def _constant_row(row: TensorRow, value: ValueSummary, data: Constant) -> ConstantRow:
-    return ConstantRow(row, value, data.nbytes, statistics(data))
+                yield ConstantRow(row, value, scales.nbytes, statistics(scales))
 
 
 def _blocks(graph: Graph) -> Iterator[tuple[Region, Block]]:

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from tosa_convert.formats.mlir.read.operator import OperatorReader
     from tosa_convert.formats.mlir.read.scope import Scope
-    from tosa_convert.graph.model import Graph, Region
-
+    from tosa_convert.graph.model import Region
 
 CALL: Final = "func.call"
 #: The deepest nesting of calls, and how many calls a module may have and operators they may become.
@@ -180,7 +179,6 @@ READ: Final = (_CAST, "tensor.collapse_shape", "tensor.expand_shape")
 #: Dialects whose operations do nothing but compute their results.
 _PURE: Final = frozenset({"arith", "index", "tensor"})
 _RESHAPE: Final = operator("RESHAPE")
-#: The size "what remains" in the bytes of a constant shape.
 
 
 def dead_operations(bytecode: Bytecode, body: bytecode_operations.Block) -> set[int]:

@@ -186,8 +186,6 @@ SMALL_BYTES: Final = 1 << 12
 #: What MLIR prints for constants that it leaves out: a resource that the text does not have.
 _ELIDED: Final = "dense_resource<__elided__>"
 _BARE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*\Z")
-#: The element type of a block-scaled constant; its values are of the type at the end, before the scales.
-
 #: Names of attributes that are remembered as text.
 _CACHED_NAMES: Final = 1 << 8
 
