@@ -19,17 +19,17 @@ LINES: dict[str, int] = {
     "tosa_convert/cli": 6270,
     "tosa_convert/consumers": 1340,
     "tosa_convert/eras": 2300,
-    "tosa_convert/formats": 22000,
+    "tosa_convert/formats": 21990,
     "tosa_convert/frontends": 31070,
     "tosa_convert/golden": 15690,
     "tosa_convert/graph": 4480,
     "tosa_convert/io": 2230,
-    "tosa_convert/process": 1020,
+    "tosa_convert/process": 1010,
     "tosa_convert/qualify": 11910,
     "tosa_convert/reference": 3670,
-    "tosa_convert/rewrites": 4370,
+    "tosa_convert/rewrites": 4360,
     "tosa_convert/rules": 5580,
-    "tosa_convert/views": 4940,
+    "tosa_convert/views": 4930,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.
 WORDS = {"words by hand": 60000, "words generated": 25500}

@@ -140,17 +140,6 @@ def signals_deferred() -> Iterator[Sequence[int]]:
 
     Yields the signals that have arrived so far. Python handles signals in the main thread, so nothing
     happens in another one.
-
-    Example:
-        >>> import signal
-        >>> try:
-        ...     with signals_deferred() as arrived:
-        ...         signal.raise_signal(signal.SIGINT)
-        ...         print("still here:", len(arrived))
-        ... except KeyboardInterrupt:
-        ...     print("interrupted")
-        still here: 1
-        interrupted
     """
     arrived: list[int] = []
     handlers: dict[int, Any] = {}

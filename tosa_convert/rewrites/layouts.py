@@ -330,17 +330,7 @@ NEVER: Final = 1 << 40
 
 
 class MinimumCut:
-    """A directed graph whose nodes are numbers: those of `new_node`, `LEFT` and `RIGHT`.
-
-    Example:
-        >>> cut = MinimumCut()
-        >>> a, b = cut.new_node(), cut.new_node()
-        >>> cut.add_edge(cut.LEFT, a, 3)
-        >>> cut.add_edge(a, b, 1)
-        >>> cut.add_edge(b, cut.RIGHT, 2)
-        >>> cut.solve(), sorted(cut.right_side())
-        (1, [1, 3])
-    """
+    """A directed graph whose nodes are numbers: those of `new_node`, `LEFT` and `RIGHT`."""
 
     LEFT: Final = 0
     RIGHT: Final = 1

@@ -427,7 +427,8 @@ def _of_matrices(op: Operator, edit: BlockEditor) -> str | None:
     one, other = (_scaled(name, edit) for name in op.inputs[:2])
     if one is None or other is None:
         return None
-    value = _times(one.value, one.number * other.number, edit)
+    number = edit.number(one.number * other.number, like=one.value)
+    value = edit.emit(_MUL, [one.value, number], like=one.value)
     operands = [_moved(value, one.movers, edit), _moved(other.value, other.movers, edit)]
     edit.emit(_MATMUL, [*operands, *op.inputs[2:]], op.attributes, results=op.outputs)
     return "MATMUL of two scaled operands became one of which one is scaled"
@@ -459,10 +460,6 @@ def _with_number(op: Operator, edit: BlockEditor, most: float) -> tuple[str, flo
         if DYNAMIC not in shape or set(sizes) <= {1}:
             return (value, float(number)) if 1 / most <= number <= most else None
     return None
-
-
-def _times(value: str, number: float, edit: BlockEditor) -> str:
-    return edit.emit(_MUL, [value, edit.number(number, like=value)], like=value)
 
 
 def _moved(value: str, movers: list[Operator], edit: BlockEditor) -> str:

@@ -32,13 +32,7 @@ PAGE: Final = 1 << 14
 
 
 class Coverage:
-    """The bytes of a file, each of which can be taken once.
-
-    Example:
-        >>> covered = Coverage(100)
-        >>> covered.take(0, 10), covered.take(10, 20), covered.take(19, 21)
-        (True, True, False)
-    """
+    """The bytes of a file, each of which can be taken once."""
 
     def __init__(self, size: int) -> None:
         self.size = size

@@ -1,12 +1,7 @@
 """Names of values and regions: those a module carries, and those that are generated.
 
-Names are generated as tosa-opt generates them, because people compare files of the two and find values
-by their names: arguments are TosaInput_k, returned values TosaOutput_k, all others layer_k, and
-variables Variable_k. The counters run over all regions, in the order of the regions in the file; layer_k
-counts every result, also results that have another name.
-
-Names of a file for which MLIR has no place become discardable attributes. Import writes them, export
-reads them, and nothing else depends on them, so a pass may drop them.
+They are generated as tosa-opt does, so that files of the two compare: TosaInput_k, TosaOutput_k,
+Variable_k, and layer_k, which counts every result. Other names of a file are discardable attributes.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
@@ -162,11 +162,6 @@ class Diagram:
                 while parent is not None:
                     self.groups[parent].operators += 1
                     parent = self.groups[parent].parent
-
-
-def unique(items: Iterable[int]) -> list[int]:
-    """Return the items without repetitions, in their order."""
-    return list(dict.fromkeys(items))
 
 
 # -- the scope of an operator: the folders in names such as `encoder/layer_1/add` ------------------
@@ -512,7 +507,7 @@ class _Values:
             yield spec_of(position, len(names)).name, self.number(name)
 
     def connect(self, number: int, node: Node) -> None:
-        for value in unique(value for _, value in node.inputs):
+        for value in dict.fromkeys(value for _, value in node.inputs):
             self.diagram.values[value].users.append(number)
         for _, value in node.outputs:
             self.diagram.values[value].producer = number

@@ -1,13 +1,8 @@
 """Pairs the operators of two blocks that do the same, whatever they and their values are called.
 
-Each node gets two keys: one of what it is and of everything that it depends on, one of what it is and of
-everything that depends on it. Nodes are paired where both keys agree, then where one of them does and is
-unique. Pairs are fixed points for the next round: keys end at them, so that a change at one place does
-not hide what is equal elsewhere. Then pairs spread along edges. All of this is repeated at levels that
-ignore more and more (`keys.LEVELS`); what remains is aligned in order, between neighbours that are
-paired. Last come constants, which are paired by the operators that take them.
-
-The pairs decide how differences are told, not whether there are any.
+Keys are of what a node is with all that it depends on, or that depends on it, up to paired nodes. Pairs
+spread along edges, at levels that ignore more and more (`dataflow.LEVELS`); what is left is aligned in
+order, and constants last. Pairs decide how differences are told, not whether there are any.
 """
 
 from __future__ import annotations
