@@ -31,6 +31,17 @@ with open(sys.argv[2], "wb") as file:
     converter.tflite_flatbuffer_to_tosa_mlir(sys.argv[1], file, form.Bytecode, debug.Enable)
 """
 
+#: Models by their row: the framework, the package that has them, and the words that name them.
+MODELS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "torch": ("torch", "torch", (f"{places.ROOT}/zoo/attention.py:make_gpt",)),
+    "jax": ("jax", "jax", (f"{places.ROOT}/zoo/jax_attention.py:make_gpt",)),
+    "resnet50": ("torch", "timm", ("timm:resnet50", "--random-weights")),
+    "vit-b": ("torch", "timm", ("timm:vit_base_patch16_224", "--random-weights")),
+    "gpt-2": ("torch", "transformers", (f"{places.HERE}/models.py:make_gpt2",)),
+    "decoder-300m": ("torch", "transformers", (f"{places.HERE}/models.py:make_decoder_300m",)),
+    "decoder-1b": ("torch", "transformers", (f"{places.HERE}/models.py:make_decoder_1b",)),
+}
+
 #: Flags that prevent `tosa-opt` from printing the module, which is not measured.
 PEER_FLAGS = {
     "print elided": [
@@ -57,6 +68,7 @@ class Sizes:
     sparse_gib: int
     shown_gib: int = 3
     looked_at: int = 10_000
+    models: tuple[str, ...] = ("torch", "jax")
 
 
 _KINDS = (("f32", "dense"), ("i8", "dense"), ("bf16", "dense"), ("f32", "resource"))
@@ -69,8 +81,7 @@ FULL = Sizes(
     2400,
     (1000, 10_000, 100_000),
     8,
-    3,
-    10_000,
+    models=tuple(MODELS),
 )
 
 Subject = Callable[[bool], Run]
@@ -80,7 +91,7 @@ Subject = Callable[[bool], Run]
 class Row:
     """One line of work. The first subject is ours; ratios are against `peer`.
 
-    size: operators, bytes of weights, or files, by `unit`.
+    size: operators, bytes of weights, files, or models, by `unit`.
     """
 
     id: str
@@ -210,6 +221,8 @@ class Rows:
         yield "one/export", partial(self.one, True)
         yield "one/import", partial(self.one, False)
         yield "model/tflite", self.model
+        for name in self.sizes.models:
+            yield f"model/{name}", partial(self.framework_model, name)
         yield f"many/export/{self.sizes.files}", self.many
         for kind in ("chain", "branch"):
             for count in self.sizes.operators:
@@ -285,6 +298,20 @@ class Rows:
         else:
             row.subjects.clear()
             row.skipped.append("tosa-converter-for-tflite is not installed")
+        return row
+
+    def framework_model(self, name: str) -> Row:
+        """Return a model with a check and without, and what importing its framework takes."""
+        framework, package, words = MODELS[name]
+        row = Row(f"model/{name}", f"convert {name}", "models", 1, {})
+        if not places.has(package):
+            row.skipped.append(f"{package} is not installed")
+            return row
+        convert = (*places.ours(), *words, "-q", "-o", self.folder / "ours.tosa")
+        row.subjects["ours (command)"] = self.command(*convert)
+        row.subjects["with --check"] = self.command(*convert, "--check")
+        alone = f"{framework} alone"
+        row.subjects[alone] = self.command(sys.executable, "-c", f"import {framework}")
         return row
 
     def many(self) -> Row:

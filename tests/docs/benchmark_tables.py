@@ -13,7 +13,7 @@ _OURS = tuple(f"ours ({how})" for how in ("Python", "ir.Module", "command"))
 #: Beginnings of rows whose verb converts nothing.
 _LOOKS = ("show/", "doctor/", "diff/", "report/")
 #: The least size of a row that is shown, by its unit.
-_LEAST = {"operators": 100_000, "bytes": 512 << 20}
+_LEAST = {"operators": 100_000, "bytes": 512 << 20, "models": 1}
 #: Of README.md: the row, the subject, and what is shown of both sides.
 _README = (
     ("export/chain/100000", "export 100,000 operators, a chain", _OURS[0], ("wall",)),
