@@ -83,25 +83,6 @@ def warnings_off() -> Iterator[None]:
         logger.setLevel(before)
 
 
-@contextlib.contextmanager
-def collected_warnings() -> Iterator[list[str]]:
-    """Collect the texts of warnings inside the block, for another process to log them."""
-    import logging
-
-    texts: list[str] = []
-
-    def collect(record: logging.LogRecord) -> bool:
-        texts.append(record.getMessage())
-        return False
-
-    logger = logging.getLogger(NAME)
-    logger.addFilter(collect)
-    try:
-        yield texts
-    finally:
-        logger.removeFilter(collect)
-
-
 def shows_debug() -> bool:
     """Return whether messages of `debug` are shown: never while logging is not imported."""
     logging = sys.modules.get("logging")

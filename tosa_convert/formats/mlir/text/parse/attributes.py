@@ -270,7 +270,6 @@ _NUMBER: Final = re.compile(
 _SYMBOL: Final = re.compile(rb"@(?:[\w$.-]+)?")
 _DIALECT_ATTRIBUTE: Final = re.compile(rb"#[\w$-]+(?:\.[\w$.-]+)?")
 _KEY: Final = re.compile(rb"[A-Za-z_][\w$.]*")
-_MNEMONIC: Final = re.compile(rb"[A-Z][A-Z0-9_]*(?![\w.])")
 _ENUM_TEXT: Final = re.compile(r"#(\w+)<(\w+)\s*")
 
 #: Parses a value that an operation prints in a way of its own: the name of the attribute -> its number.
