@@ -576,7 +576,7 @@ class _Reader:
         else:
             self.names[made] = outputs[0]
         values = dict(zip(instruction.attributes, attributes, strict=True))
-        self._add(
+        self.block.operators.append(
             Operator(
                 spec,
                 inputs,
@@ -585,9 +585,6 @@ class _Reader:
                 self.locations.get(made, ""),
             )
         )
-
-    def _add(self, made: Operator) -> None:
-        self.block.operators.append(made)
 
     def _attribute(self, row: AttributeSpec, word: int) -> AttributeValue:
         value = self.module.values[word]
@@ -626,12 +623,12 @@ class _Reader:
         name = unused_name("shape", self.block.shapes, numbers=self.numbers)
         data = Constant(dtype("INT64"), rank, sizes.tobytes())
         self.block.shapes[name] = ShapeValue(name, rank, data)
-        self._add(Operator(_CONST_SHAPE, (), (name,)))
+        self.block.operators.append(Operator(_CONST_SHAPE, (), (name,)))
         return name
 
     def _constant(self, value: Value) -> str:
         name = self._tensor("const", value.type, self._data(value))
-        self._add(Operator(_CONST, (), (name,)))
+        self.block.operators.append(Operator(_CONST, (), (name,)))
         return name
 
     def _data(self, value: Value) -> Constant:

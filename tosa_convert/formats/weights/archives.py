@@ -249,10 +249,6 @@ _DATA_ALIGN: Final = 64
 _IRPA_MANIFEST: Final = "tosa-convert.manifest"
 
 
-def irpa_layout(items: Sequence[Item]) -> list[Item]:
-    return list(items)
-
-
 def irpa_elements(item: Item) -> Iterator[memoryview]:
     """Iterate over the bytes of an array in the file; those of one element if all are equal."""
     if _is_splat(item):
@@ -577,5 +573,5 @@ class Writer(NamedTuple):
 #: Form of weights -> how it is written.
 WRITERS: Final[dict[WeightForm, Writer]] = {
     "safetensors": Writer(safetensors_layout, safetensors_elements, safetensors_pieces),
-    "irpa": Writer(irpa_layout, irpa_elements, irpa_pieces),
+    "irpa": Writer(list, irpa_elements, irpa_pieces),
 }

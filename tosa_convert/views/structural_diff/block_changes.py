@@ -251,15 +251,11 @@ def operand_label(operator: Operator, position: int) -> str:
 def edge_text(flow: Flow, edge: Edge) -> str:
     operator = flow.operators[edge.node]
     if operator is None:
-        return f"{flow.kinds[edge.node]} {_cut(flow.names[edge.node])}"
+        return f"{flow.kinds[edge.node]} {value_text(flow.names[edge.node], None)}"
     place = f"#{flow.positions[edge.node]} {operator.spec.name}"
     if edge.result == STATE:
         return f"the variable after {place}"
-    return f"{_cut(operator.outputs[edge.result])} of {place}"
-
-
-def _cut(name: str) -> str:
-    return value_text(name, None)
+    return f"{value_text(operator.outputs[edge.result], None)} of {place}"
 
 
 def takes_changed(partners: Partners, one: int, other: int, changed: set[int]) -> bool:

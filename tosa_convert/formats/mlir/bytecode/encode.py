@@ -316,14 +316,12 @@ class LocationEntries:
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
+        self.string = encoder.string_attribute
         self.attributes = encoder.attributes
         self.numbers = encoder.numbers
         self.has_ranges = True
         #: The parts of each fused location.
         self.fused: dict[bytes, tuple[bytes, ...]] = {}
-
-    def string(self, text: str | bytes) -> bytes:
-        return self.encoder.string_attribute(text)
 
     def make(self, tag: int, *parts: bytes) -> bytes:
         return self.attributes(self.numbers[tag] + b"".join(parts))
