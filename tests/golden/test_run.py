@@ -21,10 +21,10 @@ from tosa_convert.golden.arrays.by_name import Slot, coerce, load_npy, save_npy
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.programs import draw, input_slots, random_inputs
 from tosa_convert.golden.running.run import iterate_tensors, save_to_folder
-from tosa_convert.golden.running.run_options import RunOptions
+from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.graph import Graph, Operator, dtype, operator
 from tosa_convert.graph.constant import constant_of
-from tosa_convert.graph.dtypes import DTYPES, DType
+from tosa_convert.graph.dtypes import DTYPES, BlockSize, DType
 
 X = np.array([3, -4, 0, 7], np.int32)
 
@@ -312,6 +312,25 @@ def test_precise_and_bounds_give_doubles(builder: MakeBuilder) -> None:
     assert result.outputs["s"].dtype == np.float64
     assert np.array_equal(result.outputs["s"], exact.sum(2, keepdims=True))
     assert np.array_equal(result.bounds["s"], abs(exact).sum(2, keepdims=True))
+
+
+@pytest.mark.parametrize("engine", ["numpy", "reference-model"])
+def test_scales_of_blocks_are_doubles_too_if_precise(
+    builder: MakeBuilder, engine: Engine, request: pytest.FixtureRequest
+) -> None:
+    if engine != "numpy":
+        request.getfixturevalue("refmodel")
+    b = builder()
+    b.input("x", "FP32", (1, 32))
+    b.tensor("d", "FP8E5M2", (1, 32))
+    b.tensor("s", "FP8UE8M0", (1, 1))
+    size: dict[str, Any] = {"block_size": BlockSize.BLOCK_SIZE_32}
+    b.block.operators.append(Operator(operator("CAST_TO_BLOCK_SCALED"), ("x",), ("d", "s"), size))
+    options = RunOptions(precise=True, engine=engine)
+    found = golden.run(b.graph("d", "s"), {"x": np.full((1, 32), 3, np.float32)}, options).outputs
+    assert {name: str(array.dtype) for name, array in found.items()} == dict.fromkeys(
+        ("d", "s"), "float64"
+    )
 
 
 def test_random_inputs_depend_on_seed_and_name_only(builder: MakeBuilder) -> None:

@@ -57,6 +57,7 @@ from tosa_convert.golden.running.run_options import (
     lacking_findings,
 )
 from tosa_convert.graph.derived import reachable
+from tosa_convert.graph.dtypes import BLOCK_SCALE
 from tosa_convert.graph.model import (
     UNLOCATED,
     Block,
@@ -143,6 +144,9 @@ def _run(
     outputs: dict[str, Array] = {}
     for _ in _timed_steps(graph, inputs, precision, options, outputs):
         pass
+    if precision != "own":  # Scales are exact, and keep their type while they are computed with.
+        scales = [key for key, array in outputs.items() if array.dtype == BLOCK_SCALE.numpy]
+        outputs |= {key: outputs[key].astype("float64") for key in scales}
     return outputs
 
 
