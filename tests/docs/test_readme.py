@@ -48,6 +48,7 @@ RUN = {
     "docs/zoo.md": ("torch",),
     "docs/tutorial.md": ("torch-mlir", "tosa-tools"),
     "docs/guides/accuracy.md": ("tosa-tools",),
+    "docs/guides/cluster.md": ("tosa-tools",),
     "docs/guides/custom-operators.md": (),
     "docs/guides/ci.md": ("lit", "filecheck"),
     "docs/guides/iree.md": ("tosa-tools",),
