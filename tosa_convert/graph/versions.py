@@ -1,4 +1,7 @@
-"""The TOSA version that a graph needs, from its operators, types and their combinations."""
+"""The TOSA version that a graph needs, from its operators, types and their combinations.
+
+Sources: the release of the schema that first had them, and the availability checks of MLIR's dialect.
+"""
 
 from __future__ import annotations
 

@@ -89,6 +89,7 @@ def _of_window(function: Operation, *, with_border: bool = False) -> Operation:
 
 def _transposed(call: Call) -> Array:
     """Return the bound of TRANSPOSE_CONV2D; weights are at least normal numbers of the image's type."""
+    # `tosa_reference_check_dotproduct` has it for every operator, and the reference model only here.
     image, weight, *others = call.types
     types = (image, Type(image.dtype, weight.shape), *others)
     return np.asarray(_of_window(windows.convolve_transposed)(replace(call, types=types)))
