@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 104700,
+    "tests": 104720,
     "tosa_convert": 2100,
     "tosa_convert/builder": 2680,
     "tosa_convert/cli": 6270,
@@ -21,7 +21,7 @@ LINES: dict[str, int] = {
     "tosa_convert/eras": 2300,
     "tosa_convert/formats": 21980,
     "tosa_convert/frontends": 31070,
-    "tosa_convert/golden": 15690,
+    "tosa_convert/golden": 15700,
     "tosa_convert/graph": 4490,
     "tosa_convert/io": 2220,
     "tosa_convert/process": 1010,

@@ -173,6 +173,19 @@ def test_tensors_of_joined_operators_are_matched_by_their_numbers(
     assert factor > 1 or "norm" in [row.name for row in found.rows]
 
 
+@pytest.mark.parametrize("count", [1, X.size])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_nothing_explains_what_is_not_finite(wrong: float, count: int) -> None:
+    spoiled = X.copy()
+    spoiled.reshape(-1)[:count] = wrong
+    right = steps(("a", X, ""), ("y", X, "a"))
+    found = golden.chain({"float": right, "fake": steps(("a", spoiled, ""), ("y", spoiled, "a"))})
+    assert found.links[0].tensor == "a"
+    # Integers hold no infinity of a mask.
+    masked = steps(("a", spoiled, ""), ("y", X, "a"))
+    assert golden.chain({"float": masked, "fake": right}).ok
+
+
 @pytest.mark.parametrize(
     ("low", "high", "activation", "tensor"),
     [(-127, 127, X, ""), (-20, 20, X, "q"), (0, 127, X, "q"), (0, 127, np.maximum(X, 0), "")],
@@ -316,6 +329,7 @@ def test_what_recovers_is_another_tensor(builder: MakeBuilder) -> None:
     assert recovered(rows, {"scaled": 1.0, "e": 1e-7, "y": 1e-7}) == {"scaled"}
     assert recovered(rows, {"scaled": 1.0, "e": 0.5, "y": 1e-7}) == {"scaled", "e"}
     assert not recovered(rows, {"scaled": 1.0, "e": 0.5, "y": 0.3})
+    assert not recovered(rows, {"scaled": np.inf, "e": 1e-7, "y": 1e-7})
     # Zeros beside small numbers are another tensor, too.
     assert relative_error(np.full(4, 1e-3), np.zeros(4)) == 1
     assert relative_error(np.zeros(4), np.zeros(4)) == 0

@@ -186,7 +186,8 @@ def recovered(tensors: Sequence[Recorded], sizes: Mapping[str, float]) -> set[st
     following: dict[str, set[str]] = {}
     for row in reversed(tensors):
         own, after = sizes.get(row.name, 0.0), following.get(row.name, set())
-        if own > _OTHER and after and all(sizes[k] < _RECOVERED * own**2 for k in after):
+        limit = _RECOVERED * own**2
+        if _OTHER < own < math.inf and after and all(sizes[k] < limit for k in after):
             found.add(row.name)
         elif row.name in sizes:
             after = {row.name}
@@ -264,8 +265,11 @@ def errors(expected: Array, found: Array) -> ErrorStatistics:
 def relative_error(found: Array, expected: Array) -> float:
     """Return the root of the mean square of an error, as a share of that of the values.
 
-    Where zeros are expected, it is a share of what was found.
+    Where zeros are expected, it is a share of what was found. NaN and infinities that are not expected
+    are an infinite error; others are not compared: integers hold no infinity.
     """
+    if (np.isfinite(expected) & ~np.isfinite(found)).any():
+        return math.inf
     size = root_mean_square(expected) or root_mean_square(found)
     return root_mean_square(found - expected) / (size or 1.0)
 
