@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -100,16 +100,20 @@ class Table:
             if after.name in row:
                 yield row.get(before.name), row[after.name]
 
-    def errors_of(self, before: Source, after: Source) -> dict[str, float]:
-        """Return the error of each tensor of two sources, as a share of its values."""
-        found = {}
-        for one, other in self.pairs(before, after):
-            if one is not None and one.has_numbers == other.has_numbers:
-                found[other.name] = _error(one, other)
-        return found
+    def errors_of(
+        self, before: Source, after: Source, names: Collection[str] | None = None
+    ) -> dict[str, float]:
+        """Return the error of each tensor of two sources, or of these, as a share of its values."""
+        return {
+            other.name: _error(one, other)
+            for one, other in self.pairs(before, after)
+            if one is not None
+            and one.has_numbers == other.has_numbers
+            and (names is None or other.name in names)
+        }
 
-    def rematch(self, before: Source, after: Source, name: str) -> bool:
-        """Match a tensor with another one that is much nearer; return whether there is one.
+    def rematch(self, before: Source, after: Source, name: str) -> set[str]:
+        """Match a tensor with another one that is much nearer; return those whose matches changed.
 
         Quantisation joins operators, so that the result of a convolution may be that of its
         normalisation, and operators that it adds move the numbers of names.
@@ -118,7 +122,7 @@ class Table:
         one, own = row[before.name], row[after.name]
         size, k = self.nearest(before, own)
         if size * _NEARER >= _error(one, own):
-            return False
+            return set()
         new, names = self._rows[k], [tensor.name for tensor in after.tensors]
         moved = new.get(after.name)
         if moved is None:
@@ -130,7 +134,7 @@ class Table:
         else:
             new[after.name], row[after.name] = own, moved
             self.part(after, {moved.name})
-        return True
+        return {name} if moved is None else {name, moved.name}
 
     def nearest(self, source: Source, tensor: Recorded) -> tuple[float, int]:
         """Return the error of a tensor beside the nearest one of a source, and the row of that."""

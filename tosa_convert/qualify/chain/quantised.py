@@ -51,8 +51,9 @@ def judge_models(
             break
         if name not in moved:
             moved.add(name)
-            if table.rematch(before, after, name):
-                sizes = table.errors_of(before, after)
+            changed = table.rematch(before, after, name)
+            sizes = {key: size for key, size in sizes.items() if key not in changed}
+            sizes |= table.errors_of(before, after, changed) if changed else {}
         elif others := steps.others(name, sizes):
             table.part(after, others)
             sizes = {key: size for key, size in sizes.items() if key not in others}
