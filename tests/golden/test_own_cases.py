@@ -138,10 +138,10 @@ def test_further_inputs_find_what_the_case_does_not(
 def test_a_seed_has_the_edge_inputs_that_it_has_in_check(
     own: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Find the second set of edge inputs of a small program by its number."""
-    (own / "sim.py").write_text(BACKEND.replace("(x == 7)", "(x == -8388608)"))
+    """Find the third set of edge inputs of a small program by its number."""
+    (own / "sim.py").write_text(BACKEND.replace("(x == 7)", "(x == -16385)"))
     assert suite("cases/one", "--against", "sim.py", "--seeds", "1") == 1
-    assert "WRONG abs: edges-1000: " in capsys.readouterr().out
+    assert "WRONG abs: edges-2000: " in capsys.readouterr().out
 
 
 @pytest.mark.slow
