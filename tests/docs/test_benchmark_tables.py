@@ -1,4 +1,4 @@
-"""The published times are not older than formats and graph by more than a release."""
+"""Check that published times are not older than formats and graph by more than a release."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 104720,
+    "tests": 104740,
     "tosa_convert": 2100,
     "tosa_convert/builder": 2680,
     "tosa_convert/cli": 6270,
@@ -25,7 +25,7 @@ LINES: dict[str, int] = {
     "tosa_convert/graph": 4490,
     "tosa_convert/io": 2220,
     "tosa_convert/process": 1010,
-    "tosa_convert/qualify": 11910,
+    "tosa_convert/qualify": 11920,
     "tosa_convert/reference": 3680,
     "tosa_convert/rewrites": 4360,
     "tosa_convert/rules": 5580,

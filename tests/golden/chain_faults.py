@@ -89,7 +89,7 @@ class Network:
 
 @dataclass
 class Quantised:
-    """What runs once of a network that is quantised without a fault."""
+    """Hold what runs once of a network that is quantised without a fault."""
 
     graph: Graph
     float: Source

@@ -33,7 +33,7 @@ from tosa_convert.graph import Graph, Operator, dtype, operator
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.qualify.chain.chain import Chain
 from tosa_convert.qualify.chain.matched import Table
-from tosa_convert.qualify.chain.quantised import TIMES
+from tosa_convert.qualify.chain.quantised import _STEEP, TIMES
 from tosa_convert.views.pictures.diagram import build_diagram
 from tosa_convert.views.pictures.errors_overlay import overlay
 
@@ -130,6 +130,7 @@ def test_noise_of_quantisation_is_explained_by_its_scale(builder: MakeBuilder) -
     fake = quantised(rounded)
     found = golden.chain({"float": model(), "fake": fake}, {"x": X})
     assert found.ok, found
+    assert "errors of at most 1.5 % of the values" in found.links[0].reason
     share = found.rows[0].cells["fake"]
     assert share is not None
     assert 0 < (share.share or 0) < 1
@@ -414,3 +415,14 @@ def test_quantised_integers_of_another_width_are_not_compared(
     table.add(Source("model", (integers,)))
     table.add(Source("program", (recorded("a", partial(np.ones, 3, kind)),)))
     assert len(table.arrays_of(*table.sources)) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "is_steep"),
+    [
+        *(("exp", True), ("exp_1", True), ("/a/Softmax_output_0", True), ("_softmax", True)),
+        *(("expand_as", False), ("/processing/Mul", False), ("cosine_embedding", False)),
+    ],
+)
+def test_exponentials_are_known_by_whole_words(name: str, is_steep: bool) -> None:
+    assert bool(_STEEP.search(name)) is is_steep

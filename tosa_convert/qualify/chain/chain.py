@@ -523,8 +523,9 @@ class _Work:
         before, after = table.sources[-2:]
         names = before.name, after.name
         if table.program is None:
-            shares, wrong = judge_models(table, before, after)
-            text = f"{counted(len(shares), 'tensor')} within the noise of quantisation"
+            shares, largest, wrong = judge_models(table, before, after)
+            errors = f"errors of at most {100 * largest:.2g} % of the values"
+            text = f"{counted(len(shares), 'tensor')}, {errors}, within the noise of quantisation"
             reason, run = (wrong.reason, self.run) if wrong else (text, "")
             return shares, Link(*names, not wrong, (wrong and wrong.tensor) or "", (), reason, run)
         graph = _with_states(table.program, states)

@@ -1,4 +1,4 @@
-"""Judges a quantised model of a framework beside the one before it, by the scales of its integers."""
+"""Judge a quantised model of a framework beside the one before it, by the scales of its integers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RANGE: Final = 2.0
 #: The share that the error of a right tensor has at most; most have a quarter.
 _USUAL: Final = 0.5
 #: Names of operators whose results change as much as their operands do, whatever the values.
-_STEEP: Final = re.compile(r"exp(?!and)|softmax|sin|cos", re.IGNORECASE)
+_STEEP: Final = re.compile(r"(?<![a-z])(exp|softmax|sin|cos)(?![a-z])", re.I)
 #: How many tensors that follow one another may be other ones.
 _OTHERS: Final = 3
 
@@ -35,8 +35,10 @@ class Wrong(NamedTuple):
 
 def judge_models(
     table: Table, before: Source, after: Source
-) -> tuple[dict[str, float | None], Wrong | None]:
+) -> tuple[dict[str, float | None], float, Wrong | None]:
     """Return the errors of a model's tensors as shares of what is explained, and the first wrong one.
+
+    Between them stands the largest error, as a share of a tensor's values.
 
     A tensor may have the errors of the nearest tensors before it, and the noise of what was quantised
     since then. Tensors that turn out to be other ones get rows of their own.
@@ -65,6 +67,7 @@ def judge_models(
             # An activation may be part of the quantisation: then the model before has its result.
             error, _ = table.nearest(before, row)
             cut_off |= steps.shares(sizes, {row.name: min(error, steps.cut_off[row.name])})
+    largest = max(sizes.values(), default=0.0)
     for name in steps.names:
         share = max(shares.get(name, 0.0), cut_off.get(name, 0.0))
         if share > 1:
@@ -73,8 +76,8 @@ def judge_models(
             )
             if share == cut_off.get(name):
                 reason += ": its integers cut values off"
-            return {**shares}, Wrong(name, reason)
-    return {**shares}, None
+            return {**shares}, largest, Wrong(name, reason)
+    return {**shares}, largest, None
 
 
 class _Steps:
