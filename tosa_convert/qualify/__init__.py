@@ -1,4 +1,1 @@
-"""Qualification of backends above the judge: suites, campaigns, bisection, reduction, detection.
-
-It may import everything; nothing below imports it.
-"""
+"""Qualify backends, above the judge: suites, campaigns, bisection, reduction, detection."""

@@ -1,1 +1,1 @@
-"""What a result is judged by, and the verdict: tolerances, TOSA's rules, measured errors."""
+"""Judge results: tolerances, TOSA's rules, measured errors, and the verdict."""

@@ -1,8 +1,7 @@
 """Compare two sets of arrays: what differs, by how much, where, and which tolerance would be enough.
 
-Nothing is run here. Integers, booleans and whatever TOSA computes exactly are compared bit for bit;
-other floating point by the check that the caller has (TOSA's rule for the operator, or the error that
-was measured for a network), else within atol + rtol * |expected|.
+Integers, booleans and what TOSA computes exactly are compared bit for bit; other floating point by the
+caller's check (TOSA's rule, or the measured error of a network), else within atol + rtol * |expected|.
 """
 
 from __future__ import annotations
@@ -42,11 +41,10 @@ _BINS: Final = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class ErrorStatistics(Shown):
-    """The absolute differences of two arrays where both are finite.
+    """Hold the absolute differences of two arrays where both are finite.
 
-    mean, largest: of the differences. quantiles: a difference that QUANTILES of the elements do not
-        exceed, up to a hundredth of it. snr: the signal-to-noise ratio in decibels. cosine: of the
-        angle between the two arrays as vectors; None if one of them is zero.
+    quantiles: differences that QUANTILES of the elements do not exceed, up to a hundredth. snr: in
+        decibels. cosine: of the angle between the arrays as vectors; None if one of them is zero.
     """
 
     mean: float
@@ -65,7 +63,7 @@ class ErrorStatistics(Shown):
 
 
 class StatisticsBuilder:
-    """Adds the parts of two arrays."""
+    """Add up the errors of two arrays, part by part."""
 
     def __init__(self) -> None:
         self._count, self._sum, self._largest = 0, 0.0, 0.0
@@ -74,7 +72,7 @@ class StatisticsBuilder:
         self.lowest, self.highest, self.nans, self.elements = math.inf, -math.inf, 0, 0
 
     def add(self, expected: Array, found: Array) -> None:
-        """Add one part. Both are float64."""
+        """Add one part, both in float64."""
         self.elements += expected.size
         self.nans += int(np.count_nonzero(np.isnan(expected)))
         numbers = expected[~np.isnan(expected)]
@@ -95,7 +93,6 @@ class StatisticsBuilder:
         self._histogram += np.bincount(codes, minlength=_BINS)
 
     def result(self) -> ErrorStatistics:
-        """Return the statistics of all values added."""
         count = max(self._count, 1)
         if self._noise:
             snr = 10 * math.log10(self._expected / self._noise) if self._expected else -math.inf
@@ -407,11 +404,10 @@ def compare_tensor(
     criterion: Criterion,
     origin: tuple[str, str] = ("", ""),
 ) -> TensorComparison:
-    """Compare two arrays of one tensor. origin: the operator that made it, and its location.
+    """Compare two arrays of one tensor, which the operator and location of `origin` made.
 
-    What fails by its spread in a network fails by the spread of more runs, too: a few runs give an
-    element by chance a spread that is several times too small. The nearer it is to what is allowed, the
-    more runs have to confirm it.
+    What fails by its spread in a network has to fail by the spread of more runs, too: a few runs give an
+    element by chance a spread that is several times too small.
     """
     found = _compared(name, expected, actual, criterion, origin)
     network = criterion.network
@@ -541,7 +537,7 @@ def _beyond_ordinary(totals: _Totals) -> str:
 
 
 class _Totals:
-    """The result so far, over the parts of a tensor that were compared."""
+    """Hold the result so far, over the parts of a tensor that were compared."""
 
     def __init__(self, criterion: Criterion) -> None:
         self.criterion = criterion
@@ -606,7 +602,6 @@ class _Totals:
         return found
 
     def finish(self) -> None:
-        """Judge the whole tensor."""
         self.ok = self.failing == 0
         if self.network is not None:
             together, text = self.network.fraction()

@@ -1,8 +1,7 @@
-"""What one tensor is judged by: a tolerance, TOSA's rule for an operator, or a measured error.
+"""Judge one tensor by a tolerance, TOSA's rule for an operator, or a measured error.
 
-TOSA's rules are about one operator with exact operands. Behind several inexact operators nothing
-states how large an error may be, so it is measured (`verdict.measure`): a result may err as much as
-a multiple of what the reference model itself errs.
+TOSA's rules are about one operator with exact operands. Behind several inexact operators the error is
+measured (`verdict.measure`): a result may err a multiple of what the reference model errs.
 """
 
 from __future__ import annotations
@@ -167,9 +166,9 @@ DISCRETE_LABEL: Final = "network, what measured runs give"
 
 @dataclass(frozen=True, slots=True)
 class ToleranceCheck:
-    """One of TOSA's rules for one tensor, with the values that the rule refers to.
+    """Hold one of TOSA's rules for one tensor, with the values that the rule refers to.
 
-    dtype: the tensor's. exact: the result in float64, for rules that are relative to it.
+    exact: the result in float64, for rules that are relative to it.
     bounds: the tensor of bounds mode, for rules that need it.
     network: the spread of ordinary implementations, if it has to be kept as well.
     flushed: the result if subnormal operands are zero, which is right, too.
@@ -187,17 +186,14 @@ class ToleranceCheck:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far apart correct implementations are in a tensor; see `verdict.measure`.
+    """Hold how far apart correct implementations are in a tensor; see `verdict.measure`.
 
-    exact: the result that was computed in FP64; integers, BOOL and indices in their own type.
+    exact: the result of FP64; integers, BOOL and indices in their own type.
     sigma: of each floating-point number, the root of the mean square of its errors.
     low, high: of each other element, the least and the greatest value that it may have.
-    possible: for an index of a largest element, whether each index may be the result: the last
-        dimension is that of the operand.
-    kinds: of floating-point elements that are not finite in all implementations, the bits of the kinds
-        that they may also have; see `error_bounds.kinds_of`.
-    alone: floating-point elements that are judged by themselves only: they alone would decide about
-        their row, their channel or the whole.
+    possible: of an index of a largest element, which indices may be the result, in the last dimension.
+    kinds: of elements that are not finite in all runs, the kinds that they may also have (`kinds_of`).
+    alone: elements judged by themselves only: they would decide about their row, channel or the whole.
     leaning: the mean squares of `leanings` of the runs. one_sided: how many spreads all errors may lean.
     """
 
@@ -235,17 +231,16 @@ def slope_weights(exact: Array, sigma: Array) -> Array:
 
 
 def sums_of_groups(array: Array) -> list[Array]:
-    """Return the sums of the rows, of the channels and of the whole."""
     table = array.reshape(-1, array.shape[-1] if array.shape else 1)
     return [table.sum(axis=1), table.sum(axis=0), table.sum().reshape(1)]
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkCheck:
-    """The spread of a tensor of a network, and its element type.
+    """Hold the spread of a tensor of a network.
 
-    more: measures the spread by so many measurements in all, which has to confirm that a tensor is
-        wrong; None if that fails.
+    more: measures it by so many measurements in all, to confirm that a tensor is wrong; None if that
+        fails.
     """
 
     dtype: DType
@@ -257,7 +252,7 @@ Check = ToleranceCheck | NetworkCheck
 
 
 class NetworkTotals:
-    """Judges the elements of a tensor by its spread; then its rows, its channels and the whole.
+    """Judge the elements of a tensor by its spread; then its rows, its channels and the whole.
 
     A row has the elements that differ in the last index only, a channel those with the same one.
     """
@@ -277,7 +272,7 @@ class NetworkTotals:
             self.errors = np.zeros(spread.exact.size, np.float32)
 
     def add(self, part: slice, expected: Array, actual: Array) -> tuple[Array, Array]:
-        """Judge each element of a part. Return whether it is accepted, and its error as a fraction."""
+        """Return for each element of a part whether it is accepted, and its error as a fraction."""
         if self.check.spread.sigma is None:
             return self._add_discrete(part, actual)
         return self._add_numbers(part, self.check.spread.sigma, expected, actual)
@@ -345,7 +340,6 @@ class NetworkTotals:
         return errors <= limit, fractions
 
     def add_errors(self, part: slice, errors: Array) -> None:
-        """Add the errors of a part to those of its rows, its channels and the whole."""
         with np.errstate(over="ignore"):
             squares = np.square(np.where(np.isfinite(errors), errors, 0.0))
         places = np.arange(part.start, part.start + len(errors))
@@ -356,10 +350,7 @@ class NetworkTotals:
         self.by_channel += np.bincount(channels, squares, minlength=self.length)
 
     def fraction(self) -> tuple[float, str]:
-        """Return the errors of the worst row, channel or whole as a fraction; above 1 fails.
-
-        And in words how they lean, if they lean too far.
-        """
+        """Return the fraction of the worst row, channel or whole, and how errors lean if too far."""
         group, whole = self.deviations()
         leaning, text = self.leaning()
         fraction = max(group / GROUP_MULTIPLE, whole / WHOLE_MULTIPLE, leaning)
@@ -419,11 +410,10 @@ def _largest_ratio(squares: Array, allowed: Array) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """The criterion for the elements of one tensor: a tolerance, a rule of TOSA, or a measured error.
+    """Hold a tolerance, a rule of TOSA, or a measured error for the elements of one tensor.
 
-    label: how reports call it. least: a number whose size is less may be zero. check, network: if given,
-        they decide instead of the tolerance; if both are, each of them has to accept an element.
-    strict: see `Tolerances`.
+    label: how reports call it. least: a number whose size is less may be zero. check, network: decide
+        instead of the tolerance; if both are given, each of them has to accept an element.
     """
 
     label: str
@@ -516,7 +506,7 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The error that a tensor may have as a share of its values, by the root of the mean square.
+    """Hold the error that a tensor may have as a share of its values, by the root of the mean square.
 
     NaN where all values are 0. rows, channels: of each that is judged by itself.
     """
@@ -563,7 +553,7 @@ def criterion_for(
     tolerances: Tolerances,
     check: Check | None = None,
 ) -> Criterion:
-    """Choose a tensor's criterion: a tolerance for it, else its check, else its type's tolerance."""
+    """Return a tensor's criterion: a tolerance for it, else its check, else its type's tolerance."""
     atol, rtol = tolerances.of(name, element_type)
     if check is not None and not tolerances.names(name, element_type):
         if isinstance(check, NetworkCheck):

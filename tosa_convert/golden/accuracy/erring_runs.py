@@ -1,4 +1,4 @@
-"""Runs of a program in FP64 whose results have the errors of implementations."""
+"""Run a program in FP64 with results that have the errors of implementations."""
 
 from __future__ import annotations
 
@@ -138,11 +138,10 @@ _NEAREST: Final = 0.5
 
 
 class Errors(NamedTuple):
-    """The largest errors that are added to a result.
+    """Hold the largest errors that are added to a result.
 
     of_function: what TOSA allows the operator, downwards and upwards, or None; NaN where the exact
-        result is not finite. unit: one in the last place of 1.
-    of_rounding: of sums and of rounding.
+        result is not finite. unit: one in the last place of 1. of_rounding: of sums and of rounding.
     least, most: the smallest normal number and the largest one; what is smaller may become zero, and
         what is larger infinite.
     stored: the element type, if it has so few bits that a number is always rounded to it.
@@ -279,10 +278,9 @@ def function_errors(
 ) -> tuple[Array, Array]:
     """Return how far below and above the exact result a function may be, without leaving its range.
 
-    NaN where the exact result is not finite.
-
-    Some bounds of TOSA grow with the operand: SIN of 60 in FP16 may be 3, and TANH of 60,000 may be -1,
-    which no implementation gives. Where a function is 1 it may err as much as where it becomes 1.
+    NaN where the exact result is not finite. Some bounds of TOSA grow with the operand: SIN of 60 in
+    FP16 may be 3, and TANH of 60,000 may be -1, which no implementation gives. Where a function is 1 it
+    may err as much as where it becomes 1.
     """
     kind = operator.spec.name
     with np.errstate(all="ignore"):
@@ -315,8 +313,7 @@ def late_bias_error(
 ) -> Array | float:
     """Return the error of a sum that is rounded to the result's type before the bias is added.
 
-    The reference model does so in its convolutions of FP16 and BF16, whatever `acc_type` says: its
-    results were those of rounding twice, bit for bit. A bias of zero changes no rounded sum.
+    The reference model does so in its convolutions of FP16 and BF16, whatever `acc_type` says.
     """
     count = len(operator.inputs)
     rows = [operator.spec.operand(index, count).name for index in range(count)]
@@ -448,7 +445,7 @@ def open_tensors(
 
 @dataclass(slots=True)
 class _Watching(Machine):
-    """Notes whether an operator had an open result. has_zeros: look for the sign of zeros."""
+    """Note whether an operator had an open result. has_zeros: look for the sign of zeros."""
 
     has_seen: bool = field(default=False)
     has_zeros: bool = False
@@ -486,10 +483,10 @@ _LEAST: Final = 5e-324
 
 @dataclass(slots=True)
 class ErringRun(Machine):
-    """A run of the program with errors; number 0 has none.
+    """Run the program with errors; number 0 has none.
 
-    batch: another number means other random errors.
-    is_alive: whether no error has moved an operand to where TOSA defines no result.
+    batch: another number means other random errors. is_alive: whether no error has moved an operand to
+        where TOSA defines no result.
     """
 
     number: int = 0
@@ -585,9 +582,9 @@ class ErringRun(Machine):
     def _shares_of_function(self, name: str, shape: tuple[int, ...]) -> Array | float:
         """Return which share of what TOSA allows a function this run errs.
 
-        Run 1 is high everywhere, and run 2 low. In the others the share of an element
-        is -1, 0 or 1: two elements of a row or a column have the same in all runs only if they are
-        a multiple of _CODES apart, so that a difference of two, as in a softmax, errs in some run.
+        Run 1 is high everywhere, and run 2 low. In the others the share of an element is -1, 0 or 1: two
+        elements of a row or a column have the same in all runs only if they are a multiple of _CODES
+        apart, so that a difference of two, as in a softmax, errs in some run.
         """
         if self.number <= COHERENT:
             share = _SHARES[self.batch % len(_SHARES)]

@@ -1,10 +1,9 @@
-"""TOSA's accuracy rules: how far an operator's result may be from the exact one.
+"""Bound how far an operator's result may be from the exact one, by TOSA's accuracy rules.
 
-The specification gives each floating-point operator a bound on its error in terms of the exact
-result, which the reference model computes in FP64 (precise mode), and for some of a second tensor,
-the bounds, which it computes from the absolute values of the operands (bounds mode). The bounds were
-checked against the official verifier (tests/golden/test_accuracy.py). A rule is about one operator
-whose operands were exact: it says nothing about a network in which errors add up.
+The specification gives a bound in terms of the exact result, which the reference model computes in FP64
+(precise mode), and for some operators of the bounds, which it computes from the absolute values of the
+operands (bounds mode). They were checked against the official verifier (tests/golden/test_accuracy.py).
+A rule is about one operator whose operands were exact.
 """
 
 from __future__ import annotations
@@ -36,18 +35,17 @@ _PART: Final = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The largest allowed distance of a result from the exact one.
+    """Hold the largest allowed distance of a result from the exact one.
 
-    kind: "exact", "ulp", "dot-product", "abs-error", "reduce-product", "max-relative", "steps",
-        "bounds" (the bounds tensor is the bound), "from-block" (it is the scales).
-    amount: units in the last place (away from zero; towards zero `lower`, if given), the multiple of
-        the dot product's unit, the number of factors, or integer steps.
-    base, lower, divisor, magnitude, floor: the terms of "abs-error", as the official descriptors
-        name them. base: for "max-relative" the fraction of the largest operand, of which `amount`
-        units in the last place of 1 are the least; for "steps" a fraction of the result, in addition.
+    kind: "exact", "ulp", "dot-product", "abs-error", "reduce-product", "max-relative", "steps", "bounds"
+        (the bounds tensor is the bound), "from-block" (it is the scales).
+    amount: units in the last place (away from zero; towards zero `lower`, if given), the multiple of the
+        dot product's unit, the number of factors, or integer steps.
+    base, lower, divisor, magnitude, floor: the terms of "abs-error", as the official descriptors name
+        them. base: for "max-relative" the fraction of the largest operand, of which `amount` units in
+        the last place of 1 are the least; for "steps" a fraction of the result, in addition.
     largest: for "max-relative" the size of the largest operand.
-    in_any_order: for "reduce-product" whether the bounds tensor is what the products on the way to a
-        result may add to its error, as `products_on_the_way` returns it.
+    in_any_order: for "reduce-product" whether the bounds are those of `products_on_the_way`.
     """
 
     kind: str
@@ -76,7 +74,7 @@ class Rule:
         """Return the lowest and the highest result allowed, and the bound on the error, by element.
 
         reference, bounds: float64, from the precise run. Where the bound is infinite every result is
-        allowed; where it is NaN none is. Where the reference is NaN so are the limits.
+            allowed; where it is NaN none is. Where the reference is NaN so are the limits.
         """
         _, _, most, _ = FLOATS[dtype.name]
         with np.errstate(all="ignore"):
@@ -164,8 +162,8 @@ def products_on_the_way(factors: Array, axis: int, dtype: DType) -> Array:
     """Return what the products on the way to those along an axis may add to the error of each.
 
     The order of the factors is free. 0 where every product of some of them is a normal number; infinite
-    where one overflows, as then the result may be anything. A product that is subnormal is rounded to a
-    multiple of the least number, and the factors that are left multiply this error.
+    where one overflows. A subnormal product is rounded to a multiple of the least number, and the
+    factors that are left multiply this error.
     """
     frac, least, most, _ = FLOATS[dtype.name]
     size = np.abs(factors.astype(np.float64))
@@ -285,7 +283,6 @@ def _reduce_product(block: Block, operator: Operator, result: Tensor) -> Rule:
 
 
 def _dot_product(block: Block, operator: Operator, result: Tensor) -> Rule:
-    """Return the rule for the sum's length, the operands and the accumulator."""
     spec = operator.spec
     rows = [row.name for row in spec.operands]
     operands = _factors(block, operator)
@@ -308,7 +305,6 @@ def _dot_product(block: Block, operator: Operator, result: Tensor) -> Rule:
 
 
 def accumulator(operator: Operator, output: str) -> str:
-    """Return the element type in which an operator adds."""
     if _is_block_scaled(operator):
         return "FP32"
     chosen = operator.attributes.get("acc_type")
@@ -321,8 +317,6 @@ def has_narrow_units(block: Block, operator: Operator, output: str) -> bool:
     """Return whether units with fewer bits than FP32 may add the products of an operator.
 
     TOSA allows it for operands of at most 8 bits that are accumulated in FP32.
-
-    output: the element type of the result.
     """
     return (
         bool(operator.spec.multiply_accumulates)
@@ -365,7 +359,6 @@ def _shape(block: Block, operator: Operator, position: int) -> tuple[int, ...]:
 
 
 def _window(block: Block, operator: Operator) -> int:
-    """Count the values under the kernel of a pooling."""
     kernel = operator.attributes.get("kernel")
     if kernel is None:
         kernel = block.shapes[operator.inputs[3]].values()
@@ -462,10 +455,9 @@ def rule_of(
 def _rule_of_regions(
     graph: Graph, operator: Operator, output: str, *, official: bool
 ) -> Rule | None:
-    """Return the rule for an output of control flow: that of its region's output.
+    """Return the rule for an output of control flow: that of the branch that is not exact.
 
-    If only one of two branches is exact, the rule of the other. The errors of a loop's iterations add
-    up, so a loop that is not exact has no rule.
+    The errors of a loop's iterations add up, so a loop that is not exact has no rule.
     """
     by_region: list[list[Rule | None]] = []
     for row in operator.spec.regions:
@@ -515,7 +507,6 @@ def rules(graph: Graph, *, official: bool = False) -> dict[str, Rule]:
 def _result_rule(
     graph: Graph, operator: Operator, name: str, operands: list[Rule | None], *, official: bool
 ) -> Rule | None:
-    """Derive the rule for an output from those of the operands."""
     if None in operands:
         return None
     if all(rule == EXACT for rule in operands):
@@ -569,8 +560,8 @@ def with_operands(
 ) -> tuple[Rule, Array]:
     """Return the rule for the first operands of the operators that made a tensor, and its bounds.
 
-    makers, operands: as `makers_of` returns them, not empty, and their first operands in FP64.
-    bounds: those of its bounds mode; a product has what `products_on_the_way` says in their place.
+    makers, operands: as `makers_of` returns them, not empty, and their first operands in FP64. bounds:
+        those of its bounds mode; a product has what `products_on_the_way` says in their place.
     """
     if rule.kind == "max-relative":
         sizes = [np.abs(operand) for operand in operands]

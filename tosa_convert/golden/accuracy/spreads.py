@@ -1,4 +1,4 @@
-"""The spread of a tensor: how far its values in several runs are apart."""
+"""Measure the spread of a tensor: how far its values in several runs are apart."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _MIXING: Final = ("mixed", "choice")
 
 @dataclass(slots=True)
 class ReachedElements:
-    """Follows through a main block which elements errors reach, one operator after another."""
+    """Follow through a main block which elements errors reach, one operator after another."""
 
     graph: Graph
     by_name: dict[str, Reached] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class ReachedElements:
     def add(
         self, operator: Operator, operands: Sequence[Value], results: Mapping[str, Value]
     ) -> None:
-        """Add the results of an operator. operands, results: their values without errors."""
+        """Add the results of an operator, whose values have no errors here."""
         if operator.spec.regions:
             self._add_control_flow(operator, operands)
             return
@@ -80,7 +80,6 @@ class ReachedElements:
         """Leave out elements of a result that jumps where no run jumps.
 
         runs: the results of the exact run and of runs whose operands were moved as far as they may err.
-        possible: the indices that each element may be, if the result is one.
         """
         for name in operator.outputs:
             exact, *others = (plain(own[name]) for own in runs)
@@ -248,8 +247,8 @@ def spread_of(
 ) -> Spread:
     """Return the spread of a tensor of its values in all runs, the first of which is exact.
 
-    known: the spread of numbers that are finite in all runs, if it is not left to their chance.
-    reached: which elements errors reach: the others have no part in the spread of their neighbours.
+    known: the spread of numbers that are finite in all runs, if it is not left to their chance. reached:
+        which elements errors reach: the others have no part in the spread of their neighbours.
     """
     arrays = [plain(value) for value in values]
     exact = arrays[0]
@@ -304,11 +303,9 @@ def _may_be_truncated(block: Block) -> bool:
 def _squares_of_errors(
     exact: Array, arrays: Sequence[Array]
 ) -> tuple[Array, Array | None, Array | None]:
-    """Return the mean of the squares of the errors of runs, of each element.
+    """Return the mean of the squares of the errors of each element in all runs but the exact first.
 
     With it come, if not all errors are finite, how many are, and the kinds of the others.
-
-    arrays: of all runs; the first one is exact, and so are others that are the same array.
     """
     others = [array for array in arrays[1:] if array is not arrays[0]]
     squares = np.zeros(exact.shape)
@@ -347,7 +344,6 @@ def _shows_every_error(block: Block, name: str) -> bool:
 
 
 def spread_of_scales(values: Sequence[Value]) -> Spread:
-    """Return the spread of the scales of a tensor that holds them."""
     scales = [value.scale.astype(np.float64) for value in values if isinstance(value, Scaled)]
     return Spread(scales[0], low=reduce(np.fmin, scales), high=reduce(np.fmax, scales))
 
@@ -528,7 +524,6 @@ _ROUNDING: Final = ("cast", "step")
 
 
 def _are_whole(runs: Sequence[Value]) -> Array:
-    """Return which elements are whole numbers in all runs."""
     found = np.ones((), np.bool_)
     for run in map(plain, runs):
         found = found & (run == np.rint(run))
@@ -586,8 +581,7 @@ def align_errors(
 ) -> None:
     """Move the results of two runs by the errors of all terms of a Fourier transform together.
 
-    Its terms have every pattern of signs, and errors of a function may have the same one. In runs with
-    random errors they nearly cancel out.
+    Its terms have every pattern of signs; in runs with random errors they nearly cancel out.
     """
     total = np.zeros(1)
     with np.errstate(all="ignore"):

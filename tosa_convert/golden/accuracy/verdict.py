@@ -1,4 +1,4 @@
-"""The one verdict on arrays of a program's tensors, which `check` and `bisect` share.
+"""Judge arrays of a program's tensors, for `check` and `bisect`.
 
 A tensor is judged by the tolerance that names it, by TOSA's rule for the operator if at most one
 operator before it is inexact, or by the error that was measured for the network before it.
@@ -86,7 +86,6 @@ def measure(
     timeout: float = 0.0,
     batch: int = 0,
 ) -> dict[str, Spread]:
-    """Measure the spread of tensors of the main block."""
     result: dict[str, Spread] = {}
     for moves in (True, False):
         machines = _machines(graph, batch)
@@ -124,8 +123,8 @@ def independent_runs(
 ) -> Iterator[tuple[str, list[Array]]]:
     """Iterate over the tensors of the main block, with the data of the exact run and of RUNS others.
 
-    The errors of these runs are drawn independently of those that `measure` draws, and nothing moves the
-    operands of operators that decide: each is what one correct implementation may compute.
+    Their errors are drawn independently of those of `measure`, and nothing moves the operands of
+    operators that decide: each is what one correct implementation may compute.
     """
     machines = _machines(graph, _INDEPENDENT + batch)
     end = time.monotonic() + timeout * len(machines)
@@ -135,7 +134,6 @@ def independent_runs(
 
 
 def _machines(graph: Graph, batch: int) -> list[ErringRun]:
-    """Return the exact run and those with the errors of a batch."""
     return [
         ErringRun(
             graph,
@@ -149,7 +147,6 @@ def _machines(graph: Graph, batch: int) -> list[ErringRun]:
 
 
 def _refuse_late(name: str, timeout: float, end: float) -> None:
-    """Raise TosaConvertError("refmodel-timeout") after the end of the time for all runs."""
     if timeout and time.monotonic() > end:
         message = f"the runs that measure its accuracy took longer than {timeout:g} s each"
         raise fail("refmodel-timeout", f'"{name}"', message, "allow more time")
@@ -164,12 +161,10 @@ def _in_step(
 ) -> Iterator[tuple[str, list[Value], Array | None, Array | None]]:
     """Compute the main block in all runs; iterate over each tensor's values in the runs that go on.
 
-    With them come, for an index of the largest element, the indices that are possible, and the spread
-    if it is known without the runs.
-
-    reached: which elements errors reach, of the tensors so far.
-    moves: move the operands of operators that decide by several times their spread. A run that moves
-        one to where TOSA defines no result ends; without it, it goes on beside there.
+    With them come, for an index of the largest element, the indices that are possible, and the spread if
+    it is known without the runs.
+    moves: move the operands of operators that decide by several times their spread. A run that moves one
+        to where TOSA defines no result ends; without it, it goes on beside there.
     """
     block = machines[0].graph.main
     last_use = {name: index for index, op in enumerate(block.operators) for name in op.inputs}
@@ -207,10 +202,7 @@ def _in_step(
 def _computed(
     machine: ErringRun, index: int, operands: list[Value], where: str, others: list[list[Value]]
 ) -> dict[str, Value] | None:
-    """Return the results of an operator of the main block; None if it is refused.
-
-    others: operands that take the place of those that are refused, in turn.
-    """
+    """Return the results of an operator of the main block; None if all operands are refused."""
     block = machine.graph.main
     operator = block.operators[index]
     for own in (operands, *others):
@@ -261,8 +253,8 @@ def _compute_all(
 ) -> dict[str, Array | None]:
     """Compute an operator of the main block in all runs; return its results with their known spreads.
 
-    Where all runs have the same operands it is computed once, and the spread of a sum is known: that of
-    the errors that are added, which are evenly distributed.
+    Where all runs have the same operands, the spread of a sum is known: that of evenly distributed
+    errors.
     """
     exact = machines[0]
     block = exact.graph.main
@@ -322,7 +314,7 @@ def _compute_all(
 
 @dataclass(slots=True)
 class _Flushing(Machine):
-    """A run in FP64 whose operators read subnormal numbers of their element types as zeros."""
+    """Run in FP64 with operators that read subnormal numbers of their element types as zeros."""
 
     def compute(
         self, block: Block, operator: Operator, operands: Sequence[Value], where: str
@@ -474,10 +466,7 @@ def _inexact_checks(
     *,
     is_official: bool,
 ) -> dict[str, Callable[[], Check]]:
-    """Return the checks against results of runs in FP64, which stay in the folder.
-
-    is_official: TOSA's rule alone decides about a sum, not the spread of ordinary implementations.
-    """
+    """Return the checks against results of runs in FP64, which stay in the folder."""
     block = graph.main
     names = dict(inexact.values())
     needed = ("resize",) if is_official else ("resize", "reduce-product")

@@ -1,1 +1,1 @@
-"""Arrays by name: as programs take and give them, in .npy and .npz files, in temporary folders."""
+"""Read and write arrays by name: as programs take them, in .npy and .npz files, in temporary folders."""

@@ -1,4 +1,4 @@
-"""Arrays by name, in memory or in files: those of a run, of users, and of the reference model."""
+"""Read and write arrays by name: those of a run, of users, and of the reference model."""
 
 from __future__ import annotations
 
@@ -46,10 +46,7 @@ _Value = TypeVar("_Value")
 
 
 class Lazy(Mapping[str, _Value]):
-    """Values by name that are read or made on every access, and not kept.
-
-    read: returns the value of one of the names, from a file for example.
-    """
+    """Map names to values that are read or made on every access, and not kept."""
 
     def __init__(self, names: Iterable[str], read: Callable[[str], _Value]) -> None:
         self._names = dict.fromkeys(names)
@@ -71,7 +68,7 @@ class Lazy(Mapping[str, _Value]):
 
 
 class LazyArrays(Lazy[Array]):
-    """Arrays by name that are read on every access and not stored."""
+    """Map names to arrays that are read on every access and not stored."""
 
 
 def differing_elements(one: Array, other: Array) -> int:
@@ -104,7 +101,6 @@ def file_errors(path: PathLike, hint: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a temporary folder that is removed after the `with` block."""
     folder = new_scratch_folder()
     try:
         with scratch_errors(folder):
@@ -114,24 +110,23 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def subfolder(folder: Path, name: str) -> Path:
-    """Make a folder in a temporary one."""
     (folder / name).mkdir()
     return folder / name
 
 
 def scratch_errors(folder: PathLike) -> contextlib.AbstractContextManager[None]:
-    """`file_errors` for a block that writes to a temporary folder."""
+    """Return `file_errors` for a block that writes to a temporary folder."""
     return file_errors(folder, _HINT)
 
 
 def new_scratch_folder() -> Path:
-    """Make a temporary folder that the caller removes. Raise TosaConvertError("file-error")."""
+    """Make a temporary folder that the caller removes."""
     with temporary_file_errors():
         return Path(new_temporary_folder("tosa-run-"))
 
 
 def temporary_file_errors() -> contextlib.AbstractContextManager[None]:
-    """`file_errors` for a block that makes temporary files."""
+    """Return `file_errors` for a block that makes temporary files."""
     root = os.environ.get("TMPDIR", "") or "TMPDIR"  # if no folder can be used
     with contextlib.suppress(OSError):
         root = tempfile.gettempdir()
@@ -139,7 +134,6 @@ def temporary_file_errors() -> contextlib.AbstractContextManager[None]:
 
 
 def full_disk(folder: Path) -> TosaConvertError:
-    """Make the error for a temporary folder on a disk without space."""
     return fail("file-error", os.fspath(folder), "no space left for the model's output", _HINT)
 
 
@@ -152,9 +146,8 @@ def write_scratch(path: Path, pieces: Pieces) -> None:
 def npy_pieces(array: Array) -> list[Any]:
     """Return the bytes of an `.npy` file, the same that `numpy.save` writes; the data is not copied.
 
-    numpy itself reports a full disk without the operating system's reason, and leaves the file. It
-    writes FP8E5M2 of ml_dtypes as `<f1`, which it cannot read; here it becomes opaque bytes, as the
-    other types do that numpy does not have.
+    numpy itself reports a full disk without the system's reason, and writes FP8E5M2 of ml_dtypes as
+    `<f1`, which it cannot read; here it becomes opaque bytes.
     """
     contiguous = np.asarray(array, order="C")
     if contiguous.dtype.str[1:] == "f1":
@@ -167,19 +160,17 @@ def npy_pieces(array: Array) -> list[Any]:
 
 
 def write_npy(path: Path, array: Array) -> None:
-    """Write a scratch `.npy` file. Raises OSError."""
     write_scratch(path, npy_pieces(array))
 
 
 class StoredArrays(Mapping[str, Array]):
-    """Arrays by name, of any type, each in a file of a temporary folder and read on every access."""
+    """Map names to arrays, each in a file of a temporary folder and read on every access."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._rows: dict[str, tuple[Path, np.dtype[Any], tuple[int, ...]]] = {}
 
     def store(self, name: str, array: Array) -> None:
-        """Write an array. Raises OSError."""
         path = self._folder / f"stored{len(self._rows)}"
         write_scratch(path, [np.ascontiguousarray(array).reshape(-1).view(np.uint8).data])
         self._rows[name] = path, array.dtype, array.shape
@@ -196,10 +187,10 @@ class StoredArrays(Mapping[str, Array]):
 
 
 class OutputFolder:
-    """A folder that gets all files of a `with` block, or none of them.
+    """Fill a folder with all files of a `with` block, or none of them.
 
-    The folder is created with its parents. If the block raises, the files that it added and the
-    folders that were created for it are removed. A file that existed before is replaced as a whole.
+    The folder is created with its parents. If the block raises, the files that it added and the folders
+    that were created for it are removed. A file that existed before is replaced as a whole.
     """
 
     def __init__(self, folder: PathLike) -> None:
@@ -271,8 +262,8 @@ Shape = tuple[int, ...]
 def read_npy(path: PathLike, shape: Shape | None = None) -> Array:
     """Read the array of an `.npy` file; raise TosaConvertError("file-error").
 
-    shape: the expected one. The data of an array of another shape is not read: its elements are zeros
-        that take no memory, and its shape says what is wrong.
+    shape: the expected one. An array of another shape is not read: its elements are zeros that take no
+        memory.
     """
     with _reading(path), open_regular(path) as file:
         if file.read(2) == b"PK":
@@ -286,10 +277,9 @@ def read_npy(path: PathLike, shape: Shape | None = None) -> Array:
 
 
 def _header(file: Any) -> tuple[Shape, np.dtype[Any], bool] | None:
-    """Read the shape, the type, and whether the order is Fortran's, that an `.npy` file declares.
+    """Read the shape, the type, and whether the order is Fortran's, up to the elements of a file.
 
-    None for a damaged header, which is left to numpy's reader. file: at its start, and then at its
-    elements.
+    None for a damaged header, which is left to numpy's reader.
     """
     start = file.read(10)
     if start[6:7] > b"\1":
@@ -311,10 +301,7 @@ def _header(file: Any) -> tuple[Shape, np.dtype[Any], bool] | None:
 
 
 def _of_another_shape(file: Any, shape: Shape | None) -> Array | None:
-    """Return a substitute for an array of an unexpected shape; None if it has the expected one.
-
-    file: at its start; the header is read. Raises ValueError if the elements are not numbers.
-    """
+    """Return zeros in place of an array of an unexpected shape; None if it has the expected one."""
     header = _header(file)
     if header is None:
         return None
@@ -367,8 +354,8 @@ def _read_array(file: Any) -> Array:
 def load_npz(path: PathLike, shapes: Mapping[str, Shape] | None = None) -> dict[str, Array]:
     """Read the arrays of an `.npz` file by name; raise TosaConvertError("file-error").
 
-    shapes: the expected one of each array, if they are known. The data of an array that has another
-        one, or that is not expected, is not unpacked; see `read_npy`. A size may be DYNAMIC.
+    shapes: the expected one of each array, if they are known. The data of an array that has another one,
+        or that is not expected, is not unpacked; see `read_npy`. A size may be DYNAMIC.
     """
     return dict(open_npz(path, shapes))
 
@@ -394,11 +381,7 @@ def open_npz(path: PathLike, shapes: Mapping[str, Shape] | None = None) -> LazyA
 
 @dataclass(frozen=True, slots=True)
 class StoredArray:
-    """An array in a file.
-
-    blocks: yields its elements, in the order of the file, in arrays of as many; each call begins anew.
-    read: reads the whole array.
-    """
+    """Read an array of a file, in blocks of so many elements or as a whole."""
 
     dtype: np.dtype[Any]
     shape: Shape
@@ -407,7 +390,6 @@ class StoredArray:
     is_fortran: bool = False
 
     def rows(self) -> Iterator[Array]:
-        """Yield the array at each index of its first dimension, in bounded memory."""
         size = math.prod(self.shape[1:])
         if self.is_fortran:
             yield from self.read()
@@ -418,7 +400,7 @@ class StoredArray:
 
 
 def stored_arrays(path: PathLike) -> Iterator[tuple[str, StoredArray]]:
-    """Iterate over the arrays of an `.npz` file in bounded memory."""
+    """Iterate over the arrays of an `.npz` file, each in bounded memory."""
     archive, members = _open_archive(path)
 
     def blocks(entry: str, block: int) -> Iterator[Array]:
@@ -457,7 +439,6 @@ def stored_arrays(path: PathLike) -> Iterator[tuple[str, StoredArray]]:
 
 
 def _open_archive(path: PathLike) -> tuple[zipfile.ZipFile, dict[str, str]]:
-    """Open an `.npz` file; return it and the member of each array by name."""
     with _reading(path):
         file = open_regular(path)
         try:
@@ -512,7 +493,7 @@ def unpack_npz(
 
 
 def npy_files(files: Mapping[str, Path]) -> LazyArrays:
-    """Arrays of `.npy` files by name, each read on demand."""
+    """Return the arrays of `.npy` files by name, each read on demand."""
     return LazyArrays(files, lambda name: read_npy(files[name]))
 
 
@@ -540,7 +521,7 @@ def npz_pieces(arrays: Mapping[str, Array] | Iterable[tuple[str, Array]]) -> Ite
 
 
 class _Pieces:
-    """A file for zipfile that keeps what is written, without a copy."""
+    """Keep what zipfile writes, without a copy."""
 
     def __init__(self) -> None:
         self._written: list[Any] = []
@@ -574,7 +555,7 @@ _UINT8_IN_FILE: Final = frozenset(("FP8E5M2", "MXINT8"))
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One array that a graph takes or gives: its key, element type and shape.
+    """Hold the key, element type and shape of one array that a graph takes or gives.
 
     tensor: the tensor's name; the key adds SCALE_SUFFIX for the scales of a block-scaled tensor.
     """
@@ -586,7 +567,6 @@ class Slot:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the array, unpacked."""
         return math.prod(self.shape) * self.dtype.element_bytes
 
     def __str__(self) -> str:
@@ -615,10 +595,10 @@ def slots(block: Block, name: str, where: str = "") -> list[Slot]:
 
 
 def coerce(slot: Slot, array: Any) -> Array:
-    """Convert an array to the slot's own numpy type and shape.
+    """Convert an array to the slot's own numpy type and shape. Nothing is broadcast.
 
-    Opaque bytes, as numpy reads types of ml_dtypes from a file, and raw uint8 codes are
-    reinterpreted; a list of numbers is converted if no value changes. Nothing is broadcast.
+    Opaque bytes, as numpy reads types of ml_dtypes from a file, and raw uint8 codes are reinterpreted; a
+    list of numbers is converted if no value changes.
     """
     if isinstance(array, (np.ndarray, np.generic)):
         result = np.asarray(array)
@@ -633,7 +613,6 @@ def coerce(slot: Slot, array: Any) -> Array:
 
 
 def _converted(slot: Slot, numbers: Any) -> Array:
-    """Python numbers as an array of the slot's type."""
     target = slot.dtype.numpy
     try:
         given = np.asarray(numbers)
@@ -695,7 +674,6 @@ def narrowed(array: Array, target: np.dtype[Any], *, rounds: bool = True) -> Arr
 
 
 def missing_input(slot: Slot) -> Finding:
-    """Make the finding for an input without an array."""
     return Finding("input-mismatch", f'input "{slot.key}"', f"it is missing; it is {slot}")
 
 
@@ -772,10 +750,7 @@ def load_npy(path: Path, slot: Slot) -> Array:
 
 
 def unpacked(slot: Slot, array: Array) -> Array:
-    """Unpack an array that is packed as the reference model packs elements below 8 bits.
-
-    Any other array is returned unchanged.
-    """
+    """Unpack an array as the reference model packs elements below 8 bits; return others unchanged."""
     row = slot.dtype
     if not row.is_packed or row.is_in_bytes or array.dtype != np.uint8 or not slot.shape:
         return array

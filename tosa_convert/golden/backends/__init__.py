@@ -1,1 +1,1 @@
-"""Backends: programs that compute a model, or recorded results of them."""
+"""Run backends: programs that compute a model; or read recorded results of them."""

@@ -1,7 +1,6 @@
-"""Computes a module of torch in FP64, where it computes in FP32.
+"""Compute a module of torch in FP64, where it computes in FP32.
 
-The process that runs the model imports this file from its working folder; it may have no other package
-than torch.
+The process that runs the model imports it from its working folder, and may have torch alone.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ def in_double(module: Any) -> Callable[..., Any]:
     """Return a function that computes in FP64 what a module of torch computes in FP32.
 
     Its weights are converted, and so are tensors and types that operators get: constants and casts of
-    the model stay no FP32 either. Elements of 16 bits and fewer keep their type, which the model chose.
+    the model. Elements of 16 bits and fewer keep their type, which the model chose.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode

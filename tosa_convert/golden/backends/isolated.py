@@ -1,4 +1,4 @@
-"""Backends that compute each program in a process of its own: IREE, Python files and commands."""
+"""Compute each program in a process of its own: by IREE, Python files and commands."""
 
 from __future__ import annotations
 
@@ -90,10 +90,7 @@ def refuse_same_engine(backend: object, options: RunOptions) -> None:
 
 
 class OtherModel:
-    """Another version of the model, with the same names, on the reference model or another engine.
-
-    graph: the model, if it is not to be read from `path`.
-    """
+    """Run another version of the model, of the same names, on the reference model or another engine."""
 
     def __init__(
         self, path: str, timeout: float, graph: Graph | None = None, engine: Engine = "auto"
@@ -119,11 +116,9 @@ class OtherModel:
         return {**result.outputs, **states}
 
     def of_graph(self, graph: Graph) -> OtherModel:
-        """Return the same backend for another program."""
         return OtherModel(self.name, self.options.timeout, graph, self.options.engine)
 
     def inside(self, output: str, attribute: str) -> OtherModel:
-        """Return the backend for a region; see `runners.Runner`."""
         for op in self.graph.main.operators:
             if output in op.outputs and attribute in op.attributes:
                 inner = extract_region(self.graph, str(op.attributes[attribute]))
@@ -174,10 +169,10 @@ def with_slot_types(arrays: Mapping[str, Array], by_key: Mapping[str, Slot]) -> 
 
 
 class _Isolated:
-    """A backend that computes a part of a program in a process of its own.
+    """Compute a part of a program in a process of its own.
 
-    name, text: as for Runner. keep: a folder for the parts on which it fails.
-    original: a file to run instead of the whole program as this package would write it.
+    name, text: as for Runner. keep: a folder for the parts on which it fails. original: a file to run
+        instead of the whole program as this package would write it.
     """
 
     def __init__(self, name: str, text: str, machine: Machine, keep: Path | None) -> None:
@@ -214,7 +209,7 @@ class _Isolated:
 
 
 class Iree(_Isolated):
-    """IREE for the host: compiles the sub-graph, as MLIR, and runs it."""
+    """Compile the sub-graph, as MLIR, with IREE for the host, and run it."""
 
     def __init__(self, machine: Machine, keep: Path | None = None) -> None:
         super().__init__("iree", "iree", machine, keep)
@@ -243,14 +238,13 @@ class Iree(_Isolated):
 
 
 class PythonFile(_Isolated):
-    """A Python file with a function `run`, which gets a program and arrays, and returns arrays."""
+    """Call the function `run` of a Python file with a program and arrays; it returns arrays."""
 
     def __init__(self, path: str, machine: Machine, keep: Path | None = None) -> None:
         super().__init__(path, os.path.abspath(path), machine, keep)
         self.file = self.text
 
     def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
-        """Call the function in a child process."""
         outs = [slot.key for slot in output_slots(part)]
         text = json.dumps({"inputs": list(inputs), "outputs": outs})
         write_scratch(folder / "names.json", [text.encode()])
@@ -260,7 +254,7 @@ class PythonFile(_Isolated):
 
 
 class Command(_Isolated):
-    """Any command: `{model}`, `{inputs}`, `{outputs}` in its words, or the three appended to them.
+    """Run any command, with `{model}`, `{inputs}`, `{outputs}` in its words, or appended to them.
 
     With `{input_dir}` and `{output_dir}` it reads in0.npy, in1.npy, ... and writes out0.npy, ... in the
     program's order instead.
@@ -303,7 +297,7 @@ class Command(_Isolated):
 
 
 class ProgramCommand(Command):
-    """A command that writes another program, whose results numpy computes.
+    """Run a command that writes another program, whose results numpy computes.
 
     `{model}` is the program as `.tosa`, `{mlir}` as MLIR text, `{tflite}` as a TFLite model. `{program}`
     is where the other program goes, in any format that can be read: `{program}.mlir` is a file of MLIR.
@@ -320,7 +314,6 @@ class ProgramCommand(Command):
         self.only_reads = not any(REWRITTEN in word for word in words)
 
     def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
-        """Run the command, and compute what it wrote, whose inputs and outputs have the same order."""
         names = ("model.tosa", "model.mlir", "model.tflite")
         marks = dict(
             zip(("{model}", "{mlir}", "{tflite}"), map(folder.joinpath, names), strict=True)
@@ -357,7 +350,7 @@ def refuse_reader(backend: object) -> None:
 
 
 class Passes(PythonFile):
-    """Passes of MLIR that bindings run; numpy computes the program after them.
+    """Run passes of MLIR by bindings; numpy computes the program after them.
 
     The pipeline `run` compiles and runs the program instead.
     """
@@ -368,7 +361,6 @@ class Passes(PythonFile):
         self.pipeline = pipeline
 
     def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
-        """Run the passes in a child process, and compute what they wrote."""
         write_plain_mlir(part, folder)
         results = [slot.key for slot in output_slots(part)]
         outs = results if self.pipeline == "run" else []
@@ -408,8 +400,8 @@ def results_of(
 ) -> LazyArrays:
     """Return what numpy computes of the program that a backend made of `part`.
 
-    A backend may leave out the inputs that no operator takes, or that no result follows from, also if
-    folding shows it.
+    A backend may leave out inputs that no operator takes, or that no result follows from, also by
+    folding.
     """
     taken = sorted(input_slots(other), key=lambda slot: _place(slot.key))
     ours = {slot.key: slot for slot in input_slots(part)}

@@ -1,4 +1,4 @@
-"""Runs backends in processes of their own, and says how they ended."""
+"""Run backends in processes of their own, and say how they ended."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def digest(content: Any) -> str:
 
 
 def of_file(path: PathLike) -> str:
-    """Return the fingerprint of a file's content; of a file that cannot be read, why."""
+    """Return the fingerprint of a file's content, or why it cannot be read."""
     found = hashlib.sha256()
     try:
         with open_regular(path) as file:
@@ -242,7 +242,7 @@ def of_environment(text: str) -> dict[str, str]:
 
 
 def _words_of(path: str) -> set[str]:
-    """Return the words of a text file; none of one that cannot be read."""
+    """Return the words of a text file, if it can be read."""
     try:
         with open_regular(path) as file:
             return set(re.findall(r"\w+", file.read().decode(errors="replace")))
@@ -346,7 +346,7 @@ raise SystemExit(serve(lambda: prepare(software, load_file), work))
 
 @dataclass(slots=True)
 class _Kept:
-    """A process, and what decides what it does: its environment, and the user's files as they were."""
+    """Keep a process, its environment, and the user's files as they were when it started."""
 
     process: KeptProcess
     environment: dict[str, str]
@@ -419,10 +419,10 @@ _REFUSAL_CHARACTERS: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where software runs.
+    """Say where software runs.
 
-    python: the Python that has it. timeout: seconds for one run.
-    kept: the processes that are kept for many runs, if any are. used: gets what each run used.
+    python: the Python that has it. timeout: seconds for one run. kept: the processes that are kept for
+        many runs, if any are. used: gets what each run used.
     read: gets the files that the user's code has read, as far as they are known.
     """
 
@@ -506,7 +506,6 @@ def run_backend(command: list[str], timeout: float, name: str, folder: Path | No
 
 
 def _in_time(ended: Ended, timeout: float, name: str) -> Ended:
-    """Return how a backend ended. Raises TosaConvertError("backend-failed") after the time limit."""
     if ended.timed_out:
         ended_text = last_words(ended).partition("; ")[2]
         text = f"it did not end within {timeout:g} s"

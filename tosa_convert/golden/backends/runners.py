@@ -1,8 +1,8 @@
-"""Backends that a model is checked against: programs that compute it, or recorded results of them.
+"""Open backends: programs that compute a model, or recorded results of them.
 
-There are two forms. A `Runner` computes any tensors of the graph from any others (IREE, a command,
-another version of the model on the reference model). A `Record` has the results of one run (a folder,
-an `.npz`, or TFLite, torch or ONNX Runtime on the original model).
+A `Runner` computes any tensors of the graph from any others (IREE, a command, another version of the
+model). A `Record` has the results of one run (a folder, an `.npz`, or TFLite, torch or ONNX Runtime on
+the original).
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ from tosa_convert.process.child import remove_temporary_folder
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """How a consumer is run.
+    """Say how a consumer is run.
 
     package: what PyPI calls it. words: of its command, with `{model}`, `{mlir}`, `{tflite}` and
-    `{program}` as `ProgramCommand` has them; without `{program}` it only reads.
+        `{program}` as `ProgramCommand` has them; without `{program}` it only reads.
     pipeline: passes of MLIR that its bindings run. refusal: what its command says on stderr of a program
-    that it does not take, as a regular expression.
+        that it does not take, as a regular expression.
     """
 
     package: str
@@ -421,7 +421,6 @@ def run_original(
 
 
 def _refuse_missing_file(software: str, original: str) -> None:
-    """Raise TosaConvertError("file-error") if there is no file of a model."""
     path, colon, _ = original.rpartition(":")
     file = path if colon and path.endswith(".py") else original
     if not os.path.exists(file):
@@ -430,7 +429,6 @@ def _refuse_missing_file(software: str, original: str) -> None:
 
 
 def in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
-    """Return the arrays of a framework in the program's types."""
     by_key = state_slots(graph) | {slot.key: slot for slot in output_slots(graph)}
 
     def read(key: str) -> Array:

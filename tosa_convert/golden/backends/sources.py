@@ -1,7 +1,7 @@
-"""Sources of tensors: a framework's model, a program or a backend that has run, and which are the same.
+"""Read the tensors of a source, a model, program or backend that has run, and pair those of two.
 
-Tensors are read from files when they are needed. Those of two sources are the same by name, then by
-place (where the user wrote what computes them) and shape, in order.
+Tensors of two sources are the same by name, then by place (where the user wrote what computes them) and
+shape, in order.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ _FILE: Final = re.compile(r"[^/\\]*$")
 
 
 class Recorded(NamedTuple):
-    """A tensor of a source.
+    """Hold a tensor of a source.
 
     shape: as `read` gives it. scale: the scale and the zero point of its integers, if they are known.
-    operator, location: what computes it, for reports. operands: the names of what it is computed from.
+        operator, location: what computes it, for reports. operands: the names of what it is computed
+        from.
     """
 
     name: str
@@ -54,7 +55,6 @@ class Recorded(NamedTuple):
 
     @property
     def is_float(self) -> bool:
-        """Return whether its elements are numbers of floating point."""
         return "float" in self.dtype
 
     @property
@@ -76,7 +76,7 @@ def recorded(name: str, array: Callable[[], Array], **more: Any) -> Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What ran once: its tensors in the order in which they were computed.
+    """Hold what ran once: its tensors in the order in which they were computed.
 
     name: the user's. graph: the program, if it is one.
     """
@@ -178,9 +178,8 @@ _RECOVERED: Final = 0.1
 def recovered(tensors: Sequence[Recorded], sizes: Mapping[str, float]) -> set[str]:
     """Return the tensors of a source that differ much while all that follows from them agrees.
 
-    They are not the same tensors: lines of code run several times, and converters join operators.
-
-    sizes: of the errors, as a share of the values.
+    They are not the same tensors: lines of code run several times, and converters join operators. sizes:
+        of the errors, as a share of the values.
     """
     found: set[str] = set()
     following: dict[str, set[str]] = {}
@@ -224,10 +223,7 @@ def fits(one: Recorded, other: Recorded) -> bool:
 
 
 def _have_names(one: Recorded, other: Recorded) -> bool:
-    """Return whether equal names mean one tensor.
-
-    Frameworks and converters number what has no name, each in its own way, and lines of code tell more.
-    """
+    """Return whether equal names mean one tensor: frameworks and converters number what has no name."""
     is_line = isinstance(one.place, tuple) and isinstance(other.place, tuple)
     return not is_line or bool(one.operator) == bool(other.operator)
 

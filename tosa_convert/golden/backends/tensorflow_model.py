@@ -1,6 +1,6 @@
-"""Runs what a user gave to the Keras frontend by Keras and TensorFlow, for `worker.py`.
+"""Run what a user gave to the Keras frontend by Keras and TensorFlow, for `worker.py`.
 
-The file runs in the framework's Python, and imports nothing of ours.
+It runs in the framework's Python, and imports nothing of ours.
 """
 
 import importlib.util

@@ -1,7 +1,6 @@
 """Write a program as a TFLite model, for consumers that take nothing else.
 
-Only operators that TFLite has in the same form are written: a converter has to give back a program that
-computes the same.
+Only operators that TFLite has in the same form: a converter has to give back an equal program.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _TRUE: Final = ("?", 1)
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Hold the fields of a flatbuffer's table by their position.
+    """Hold the fields of a flatbuffer's table by position.
 
     A field is (form of struct, number), a table, a list of tables, a text, or an array.
     """
@@ -114,8 +113,8 @@ def _data(array: Any) -> tuple[bytes, int]:
 class Row:
     """Describe an operator of TFLite.
 
-    code: in its schema. inputs: names of tensors, or constants. union: the number of its options;
-    0 without. options: their fields. version: of its kernel.
+    code: in its schema. inputs: names of tensors, or constants. union: the number of its options; 0
+        without. options: their fields. version: of its kernel.
     """
 
     code: int
@@ -426,9 +425,8 @@ _CUT: Final = "give the program's own model; of a part, an output that a tensor 
 class TflitePairs:
     """Pair a program's inputs and outputs with tensors of a TFLite model.
 
-    inputs: for each input of the model, the key of the program's.
-    outputs: for each output of the program, the number of the model's tensor.
-    notes: say of each pair with different names how it was found.
+    inputs: for each input of the model, the key of the program's. outputs: for each output of the
+        program, the number of the model's tensor. notes: how pairs with different names were found.
     """
 
     inputs: tuple[str, ...]

@@ -1,1 +1,1 @@
-"""`check`: a program on the reference model and on a backend, compared."""
+"""Compare a program on the reference model and on a backend: `check`."""

@@ -1,4 +1,4 @@
-"""A program on the reference model and on a backend: on one set of inputs, or on several."""
+"""Check a program on the reference model and a backend: on one set of inputs, or on several."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ WIDENED: Final = f"widened: both sides computed in FP32 in place of {_SHORTER}"
 
 
 def widened(graph: Graph) -> Graph:
-    """Return a program with tensors, constants and accumulators of FP32 in place of shorter floats.
+    """Return a program with FP32 in place of shorter floats, in tensors, constants and accumulators.
 
     Constants are converted exactly. A CAST between types that become one is an IDENTITY.
     """
@@ -127,7 +127,6 @@ def widened_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array
 
 
 def refuse_fixed(backend: Backend) -> None:
-    """Refuse a backend that does not run the program that it is given."""
     is_model = isinstance(backend, OtherModel) and backend.text != NUMPY
     if isinstance(backend, Record) or is_model:
         name = backend.text if isinstance(backend, OtherModel) else backend.name
@@ -249,12 +248,9 @@ def check(
 
 
 class Reference:
-    """What the reference computes of a program for one set of inputs, once, and the judge of others.
+    """Compute what the reference gives for one set of inputs, once, and judge others by it.
 
     places: of each tensor the operator and its location, if they are those of a larger program.
-
-    `check`, `bisect`, `power`, `suite`, `fuzz`, `chain`, `assert_close` and `convert --check` judge by
-    it.
     """
 
     def __init__(
@@ -277,7 +273,6 @@ class Reference:
         return {**result.outputs, **states}
 
     def check(self, backend: Backend) -> Comparison:
-        """Compare the outputs and states of a backend; see `check`."""
         with scratch_folder() as folder:
             return self.run(backend, folder)[1]
 
@@ -312,7 +307,6 @@ class Reference:
     def compare(
         self, golden: Mapping[str, Array], actual: Mapping[str, Array], notes: Sequence[str] = ()
     ) -> Comparison:
-        """Compare any tensors of the main block with the golden ones."""
         compared = [key for key in golden if key in actual]
         with scratch_folder() as folder:
             checks, more = self._checks(compared, golden, folder)
@@ -373,10 +367,7 @@ def with_initial_states(
 
 
 def _recorded_outputs(graph: Graph, backend: Record, inputs: Mapping[str, Array]) -> LazyArrays:
-    """Return the recorded outputs and states, and recorded arrays that are not tensors of the model.
-
-    Recorded inputs and intermediates are for `bisect`.
-    """
+    """Return the recorded outputs and states, and recorded arrays that are not tensors of the model."""
     outputs = state_slots(graph) | {slot.key: slot for slot in output_slots(graph)}
     computed = {name for op in graph.main.operators for name in op.outputs}
     others = computed | {name + SCALE_SUFFIX for name in computed} | set(inputs)
@@ -390,10 +381,10 @@ OpenBackend = Callable[[Mapping[str, Array]], Backend]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckPlan:
-    """How each set of inputs is checked.
+    """Say how each set of inputs is checked.
 
-    repeat: runs of the backend on the same inputs, which must be equal bit for bit.
-    save: a folder that gets a folder for each set of inputs.
+    repeat: runs of the backend on the same inputs, which must be equal bit for bit. save: a folder that
+        gets a folder for each set of inputs.
     reference: another backend whose outputs are expected instead of the reference model's; they are
         compared within the tolerances, and integers bit for bit.
     """
@@ -408,7 +399,6 @@ class CheckPlan:
 def check_inputs(
     graph: Graph, inputs: Mapping[str, Array], name: str, opener: OpenBackend, plan: CheckPlan
 ) -> Comparison:
-    """Compare a program with a backend on one set of inputs."""
     backend = opener(inputs)
     if plan.repeat > 1 and isinstance(backend, Record) and backend.files is None:
         message = "recorded results cannot be computed again"
@@ -460,7 +450,6 @@ def _in_program_types(graph: Graph, found: Mapping[str, Array], name: str) -> di
 
 
 def _result_slots(graph: Graph) -> list[Slot]:
-    """Return the slots of a program's outputs, and of the states of its variables."""
     return [*output_slots(graph), *state_slots(graph).values()]
 
 
@@ -475,7 +464,6 @@ def _difference(one: Array, other: Array | None) -> str:
 
 
 def _with_changes(result: Comparison, changed: Mapping[str, str]) -> Comparison:
-    """Mark tensors that change from run to run as failed."""
     rows = tuple(
         replace(row, ok=False, problem=f"nondeterministic: {changed[row.name]}")
         if row.name in changed

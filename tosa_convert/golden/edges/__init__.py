@@ -1,1 +1,1 @@
-"""Inputs at the edges of what operators compute, and which of those edges a program meets."""
+"""Find inputs at the edges of what operators compute, and which of those edges a program meets."""

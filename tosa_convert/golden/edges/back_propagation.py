@@ -1,7 +1,7 @@
-"""Values that an operator's result is to have, propagated back to its operands.
+"""Propagate values that an operator's result is to have back to its operands.
 
-An operator on elements is inverted by bisection, with the other operands as a run had them. One that
-moves elements is computed on the numbers of the elements. Of a sum, few terms change.
+An operator on elements is inverted by bisection, with the other operands as a run had them; one that
+moves elements is computed on the numbers of the elements; of a sum, few terms change.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_TERMS: Final = 24
 
 
 class Terms(NamedTuple):
-    """What some elements of a result are computed from, one row for each.
+    """Hold what some elements of a result are computed from, one row for each.
 
     position: of the operand. ids: its elements; -1 for none. weights: their factors in a sum.
     """
@@ -188,7 +188,7 @@ def _stepped(
     slack: Array,
     limits: tuple[int, int],
 ) -> tuple[Array, Array]:
-    """Change the codes of the terms of each row, one after another, until its sum has changed by `rest`.
+    """Change the codes of the terms of each row in turn until its sum has changed by `rest`.
 
     Returns the codes, and for which rows they do.
     """
@@ -400,7 +400,6 @@ def extreme_targets(
 
 
 def extreme_labels(call: Call, positions: Collection[int]) -> list[str]:
-    """Return the edges of the sums of an operator."""
     if not has_extremes(call) or 0 not in positions or 0 in call.result.shape:
         return []
     return [label for label, _ in _EXTREMES]
@@ -499,7 +498,7 @@ def _through_elements(
 
 
 class _Search:
-    """Searches codes of one operand for which results have wanted codes."""
+    """Search codes of one operand for which results have wanted codes."""
 
     def __init__(self, elements: Elements, position: int, row: DType, target: DType) -> None:
         self.elements, self.position, self.row, self.target = elements, position, row, target
@@ -592,10 +591,7 @@ _AT_ONCE: Final = 2048
 
 
 def _first_true(condition: Callable[[Array], Array], size: Array) -> Array:
-    """Return the least number of steps for which a condition holds; `size` if only there or nowhere.
-
-    condition: of [element, steps].
-    """
+    """Return the least number of steps for which a condition of [element, steps] holds; else `size`."""
     low, high = np.zeros_like(size), size.copy()
     ways = max(1, _AT_ONCE // max(1, len(size)))
     while (low < high).any():

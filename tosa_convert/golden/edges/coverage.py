@@ -1,4 +1,4 @@
-"""Which edges of its operators a program meets with some inputs."""
+"""Tell which edges of its operators a program meets with some inputs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Exponents(Shown):
-    """The signs and exponents of the numbers that an operand may have, and which of them it has.
+    """Hold the signs and exponents of the numbers that an operand may have, and which it has.
 
     existing: such as "-2^-3", ascending; for an integer that of the power of 2 below its size.
     """
@@ -204,7 +204,6 @@ _MOST: Final = 1 << 14
 
 @cache
 def _spread(size: int) -> Array:
-    """Return the elements of a large tensor that are looked at."""
     return np.unique(np.random.default_rng(size).integers(0, size, _MOST))
 
 
@@ -239,7 +238,7 @@ def course_labels(graph: Graph, operator: Operator, changing: Collection[str]) -
 
 @dataclass
 class Known:
-    """What is the same of an operator in all runs, computed when it is asked for.
+    """Hold what is the same of an operator in all runs, computed when it is asked for.
 
     call: the operator with its operands in one run, or with the elements that are looked at.
     """
@@ -250,7 +249,6 @@ class Known:
 
     @cached_property
     def labels(self) -> list[str]:
-        """Return the edges that the operator has."""
         return edge_labels(self.operator, self.call, self.positions)
 
     @cached_property
@@ -277,11 +275,11 @@ def _every_turn(path: str) -> str:
 
 @dataclass(slots=True)
 class CoverageWatch:
-    """Counts the edges of each operator that runs, in at most some thousand elements of each tensor.
+    """Count the edges of each operator that runs, in at most some thousand elements of each tensor.
 
-    graph: that runs. known: what is known of operators by path; that of further runs is the same.
-    aimed: elements that are looked at in any case, by the names of tensors.
-    sizes: how many numbers are in each binade, of each operand that has some.
+    known: what is known of operators by path; that of further runs is the same. aimed: elements that are
+        looked at in any case, by tensor. sizes: how many numbers are in each binade, of each operand
+        that has some.
     courses: how often each branch was taken, and how often a loop took a number of turns.
     """
 
@@ -296,7 +294,6 @@ class CoverageWatch:
     _turns: dict[str, int] = field(default_factory=dict)
 
     def __call__(self, step: Step) -> None:
-        """Count the edges that an operator met."""
         operator, block = step.operator, step.block
         if id(block) not in self._changing:
             self._changing[id(block)] = changing_names(block)
@@ -390,7 +387,6 @@ class CoverageWatch:
         return Elements(call).part(ids, {}), result.reshape(-1)[ids]
 
     def coverage(self) -> EdgeCoverage:
-        """Return what was counted."""
         rows = []
         for path, counts in self.met.items():
             labels, existing = self.known[path].labels, self.known[path].binades
@@ -419,7 +415,7 @@ def has_edges(block: Block, operator: Operator) -> bool:
 
 
 class Binades(NamedTuple):
-    """The binades of an operand, and for which of them an operator gives a finite number."""
+    """Hold the binades of an operand, and for which of them an operator gives a finite number."""
 
     position: int
     operand: str
@@ -427,7 +423,6 @@ class Binades(NamedTuple):
     exist: Array
 
     def exponents(self, met: Array) -> Exponents:
-        """Return the coverage for which of them are met."""
         names = np.array(binade_names(self.dtype))
         existing, own = (names[mask].tolist() for mask in (self.exist, self.exist & met))
         return Exponents(self.operand, tuple(existing), frozenset(own))
@@ -500,7 +495,6 @@ _KEEP_SIGNS: Final = frozenset(("ABS", "NEGATE"))
 
 
 def unstable_operators(graph: Graph, run: Run) -> list[int]:
-    """Return the operators of a run that `is_unstable`."""
     block = graph.main
     return [
         index
@@ -574,8 +568,7 @@ def ill_conditioned_sources(graph: Graph, run: Run) -> dict[str, Array]:
 
     A subnormal number may be read as 0, at which LOG, FLOOR and comparisons jump, and so does its
     product with a large number. Of large numbers TOSA allows functions such as SIN to err by more than
-    their size, which what follows shows. The sign of a zero that is computed may differ, and with it the
-    sign of its reciprocal.
+    their size. The sign of a zero that is computed may differ, and with it the sign of its reciprocal.
     """
     block = graph.main
     used = {name for operator in block.operators for name in operator.inputs}
@@ -613,7 +606,6 @@ def ill_conditioned_sources(graph: Graph, run: Run) -> dict[str, Array]:
 
 
 def _subnormal(block: Block, name: str, values: Mapping[str, Array]) -> Array:
-    """Return the subnormal elements of a tensor."""
     tensor = block.tensors.get(name)
     if tensor is None or name not in values or not may_flush(tensor.dtype):
         return np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""Edge inputs: values at which implementations err, for which TOSA defines what a program computes.
+"""Make edge inputs: values at which implementations err, for which TOSA defines what a program computes.
 
 Values that an operator wants of its operands are propagated back through the operators before it, to
 single elements of the inputs; a run says what came of it.
@@ -104,7 +104,7 @@ _REPAIRS: Final = 3
 
 @dataclass(slots=True)
 class EdgeSearch:
-    """The best inputs so far, and the run of the program on them."""
+    """Hold the best inputs so far, and the run of the program on them."""
 
     base: Candidate
     graph: Graph
@@ -208,7 +208,6 @@ class EdgeSearch:
         return {}
 
     def _of_one_size(self, trial: int, generator: np.random.Generator) -> Changes:
-        """Return other elements for all inputs, about as large as each other."""
         found: Changes = {}
         for slot in self.base.slots:
             row, size = slot.dtype, self.arrays[slot.key].size
@@ -439,11 +438,11 @@ _TOO_LITTLE: Final = "too little of the outputs is a number"
 
 @dataclass(slots=True)
 class Candidate:
-    """Inputs that a run on numpy has yet to accept.
+    """Hold inputs that a run on numpy has yet to accept.
 
-    limits, usual: the ranges of all values, and of random ones, by input.
-    ranks: the highest rank of the numbers of an input. finite: inputs without infinities and NaN.
-    plain: elements with random values. mixed: inputs of which an operator combines elements.
+    limits, usual: the ranges of all values, and of random ones, by input. ranks: the highest rank of the
+        numbers of an input. finite: inputs without infinities and NaN. plain: elements with random
+        values. mixed: inputs of which an operator combines elements.
     changes: elements with codes of their own, as far as their ranks allow; aimed: see `CoverageWatch`.
     """
 
@@ -482,7 +481,6 @@ class Candidate:
         self.ranks |= dict.fromkeys(names, rank)
 
     def arrays(self) -> dict[str, Array]:
-        """Return the array of each input, in the order of the graph."""
         made = {slot.key: self._array(slot) for slot in self.slots}
         return {slot.key: {**made, **self.given}[slot.key] for slot in input_slots(self.graph)}
 
@@ -635,9 +633,8 @@ _HARD: Final = ("index", "shift")
 
 @dataclass(slots=True)
 class EdgeInputs:
-    """Inputs of a program at the edges of what its operators compute.
+    """Hold inputs of a program at the edges of what its operators compute.
 
-    arrays: by the names of inputs.
     repairs: what was changed, until TOSA defined what the program computes.
     """
 
@@ -647,12 +644,10 @@ class EdgeInputs:
 
     @property
     def taken(self) -> Counter[tuple[str, str]]:
-        """Return how often control flow took each course that it has, by operator and course."""
         return self._watch.taken()
 
     @property
     def coverage(self) -> EdgeCoverage:
-        """Return which edges of the operators they meet."""
         return self._watch.coverage()
 
 
@@ -782,7 +777,6 @@ def find_edge_inputs(
 def _searched(
     candidate: Candidate, run: Run, watch: CoverageWatch, rounds: int, rounds_of_sizes: int = 0
 ) -> EdgeSearch:
-    """Improve inputs that a run accepted."""
     search = EdgeSearch(candidate, candidate.graph, candidate.inputs_of(run), run, watch)
     number = set_number(candidate.seed)
     if number % _SETS:

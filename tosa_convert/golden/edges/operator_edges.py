@@ -1,7 +1,4 @@
-"""The edges of each operator: for which operands, and at which results, implementations err.
-
-Each function yields a label and a mask of the elements that are at that edge.
-"""
+"""Find the edges of each operator: for which operands, and at which results, implementations err."""
 
 from __future__ import annotations
 
@@ -417,7 +414,7 @@ _RANDOM: Final = 64
 
 
 class Demand(NamedTuple):
-    """Elements of a tensor, and the codes that they are to have: from `low` to `high`, each for one."""
+    """Hold elements of a tensor, and the codes from `low` to `high` that each is to have."""
 
     ids: Array
     low: Array
@@ -429,7 +426,6 @@ class Demand(NamedTuple):
         return cls(np.asarray(ids, np.int64), np.asarray(codes), np.asarray(codes))
 
     def at(self, chosen: Array) -> Demand:
-        """Return some of the elements."""
         return Demand(self.ids[chosen], self.low[chosen], self.high[chosen])
 
     def joined(self, other: Demand) -> Demand:
@@ -440,10 +436,10 @@ class Demand(NamedTuple):
 
 
 class EdgeTarget(NamedTuple):
-    """An edge that an operator has, and operand `position` as it would be there.
+    """Hold an edge that an operator has, and operand `position` as it would be there.
 
-    label: of the edge, as `edges_of` names it.
-    is_whole: whether all elements are needed; else each one is enough.
+    label: of the edge, as `edges_of` names it. is_whole: whether all elements are needed; else each one
+        is enough.
     """
 
     label: str
@@ -460,8 +456,8 @@ def element_targets(
 ) -> Iterator[EdgeTarget]:
     """Iterate over the edges that an operator on elements has, by values of one operand.
 
-    Each target has one element for each place that was tried and at which a value meets the edge.
-    met: edges that are left out.
+    Each target has one element for each place that was tried and at which a value meets the edge. met:
+    edges that are left out.
     """
     call, size = elements.call, elements.size
     row = call.types[position].dtype

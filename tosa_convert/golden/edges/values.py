@@ -1,4 +1,4 @@
-"""The values at the edges of each element type, and how a run computes single elements from them.
+"""Make the values at the edges of each element type, and compute single elements of a run from them.
 
 Numbers have ranks by their size. A program in which large ones leave nothing to compare gets only those
 of lower ranks; and infinities and NaN can be left out.
@@ -49,7 +49,6 @@ for _row in (*FLOATS, *FP8):
 
 
 def codes_of(array: Array, row: DType) -> Array:
-    """Return the codes of elements, as INT64."""
     if not row.is_float:
         return array.astype(np.int64)
     sign = np.int64(1) << (row.bits - 1)
@@ -227,7 +226,6 @@ def of_every_size(
 
 
 def special_codes(row: DType) -> tuple[int, ...]:
-    """Return the codes of the infinities and NaN that a type has."""
     infinite = INFINITE.get(row.name)
     found = () if infinite is None else (-infinite - 1, infinite)
     return (*found, NAN[row.name]) if row.name in NAN else found
@@ -263,8 +261,8 @@ def edge_array(
 ) -> Array:
     """Return an array of random values and of values at the edges of its type.
 
-    everywhere: no element spoils others, so that large numbers need not be near together.
-    turn: which of several sets it is for; see `of_every_size`.
+    everywhere: no element spoils others, so that large numbers need not be near together. turn: which of
+        several sets it is for; see `of_every_size`.
     """
     array = random_array(slot, seed, limit or usual)
     row = slot.dtype
@@ -377,10 +375,7 @@ def moves(operator: Operator) -> bool:
 
 @dataclass(slots=True)
 class Elements:
-    """The elements of an operator that computes each one by itself.
-
-    call: the operator with its operands.
-    """
+    """Compute the elements of an operator, whose call has its operands, one by one."""
 
     call: Call
     count: int = field(init=False)
@@ -394,7 +389,6 @@ class Elements:
         return math.prod(self.call.result.shape)
 
     def operand_ids(self, position: int, ids: Array) -> Array:
-        """Return the elements of an operand that elements of the result are made of."""
         shape, own = self.call.result.shape, self.call.operands[position].shape
         if shape == own:
             return ids
@@ -415,7 +409,7 @@ class Elements:
     def part(self, ids: Array, replaced: Mapping[int, Array]) -> Call:
         """Return the operator that computes only some elements, for other values of operands.
 
-        ids: the elements. replaced: position of an operand -> its value for each of them.
+        replaced: position of an operand -> its value for each of the elements.
         """
         call = self.call
         operands = [
@@ -434,7 +428,6 @@ class Elements:
         return replace(call, operands=tuple(operands), types=types, results=(kind,))
 
     def compute(self, ids: Array, replaced: Mapping[int, Array]) -> Array:
-        """Return elements of the result for other values of operands; see `part`."""
         part = self.part(ids, replaced)
         if not len(ids):
             return store(ids, part.result, "own")
@@ -458,7 +451,6 @@ class Elements:
         return kept[:0], np.zeros(0, element.numpy)
 
     def undefined(self) -> Array:
-        """Return the elements of the result that TOSA does not define for these operands."""
         kept, _ = self.compute_defined(np.arange(self.size), {})
         return np.setdiff1d(np.arange(self.size), kept)
 
@@ -513,7 +505,6 @@ def undefined_elements(graph: Graph, index: int, values: Mapping[str, Array]) ->
 def sources(
     graph: Graph, name: str, ids: Array, values: Mapping[str, Array]
 ) -> dict[str, Array] | None:
-    """Return the elements of inputs that elements of a tensor are made of."""
     block = graph.main
     masks: dict[str, Array] = {name: ids}
     for op in reversed(block.operators):
@@ -571,7 +562,7 @@ KEPT_BYTES: Final = 256 << 20
 
 @dataclass(slots=True)
 class Run:
-    """What a run computed.
+    """Hold what a run computed.
 
     values: the arrays of the main block, by name; only inputs and outputs of a large program.
     error: why it ended early; operator: the one of the main block where it did.

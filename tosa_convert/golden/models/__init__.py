@@ -1,4 +1,1 @@
-"""Models of frameworks, lowered and compared with their framework: one, and suites of them.
-
-It joins `frontends`, which lowers, with `golden`, which runs and compares.
-"""
+"""Lower models of frameworks and compare them with their framework: joins `frontends` and `golden`."""

@@ -1,4 +1,4 @@
-"""Assertions for a user's own tests: arrays are as near to a model's results as arithmetic allows."""
+"""Assert, in a user's own tests, that arrays are as near to a model's results as arithmetic allows."""
 
 from __future__ import annotations
 

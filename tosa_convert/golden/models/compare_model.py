@@ -1,4 +1,4 @@
-"""A model in its framework, and its program on the reference model."""
+"""Compare a model in its framework with its program on the reference model."""
 
 from __future__ import annotations
 
@@ -297,8 +297,8 @@ def _compare_calls(
 ) -> Comparison:
     """Compare the outputs of each of several calls, and the states after it.
 
-    The reference begins each call with the states that the framework has, so that errors of one call
-    do not count in the next.
+    The reference begins each call with the framework's states: errors of one call do not count in the
+    next.
     """
     found: list[Comparison] = []
     with scratch_folder() as folder:
@@ -337,7 +337,6 @@ def _state_after(expected: Array, found: Array | None) -> Array:
 
 
 def _of_call(one: Comparison, number: int) -> Comparison:
-    """Return the comparison of one call, whose names say which."""
     suffix = f" (call {number})"
     return Comparison(
         tuple(replace(row, name=row.name + suffix) for row in one.tensors),

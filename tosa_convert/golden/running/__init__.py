@@ -1,1 +1,1 @@
-"""Programs run on the reference model: their inputs, states, results and the tensors between."""
+"""Run programs on the reference model: their inputs, states, results and the tensors between."""

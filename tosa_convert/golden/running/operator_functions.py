@@ -1,4 +1,4 @@
-"""The library that `tosa_convert.reference` offers: operators as functions of arrays, and `run`."""
+"""Offer operators as functions of arrays, and `run`: the library of `tosa_convert.reference`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _RARE: Final = {INT64: dtype("INT48"), INT8: dtype("MXINT8")}
 
 
 class _Item(NamedTuple):
-    """An argument for an operand. is_data: whether rules do not read its values."""
+    """Hold an argument for an operand. is_data: whether rules do not read its values."""
 
     row: OperandSpec
     given: Any
@@ -62,7 +62,7 @@ def _items(row: OperandSpec, given: Any) -> Iterator[_Item]:
 
 
 class _Call:
-    """The arguments of an operator's function; equal to others of the same types and constants."""
+    """Hold the arguments of an operator's function; equal to others of the same types and constants."""
 
     def __init__(self, spec: OperatorSpec, given: dict[str, Any]) -> None:
         self.spec, self.given, self.bytes = spec, given, 0
@@ -93,7 +93,6 @@ class _Call:
         return type(given), given
 
     def elements(self) -> Iterator[DType]:
-        """Iterate over the element types of the data."""
         tensors = [item for item in self.items if not item.row.is_shape]
         known = [_element(self.spec, item) for item in tensors]
         for position, element in enumerate(known):
@@ -124,7 +123,7 @@ def _element(spec: OperatorSpec, item: _Item) -> Known:
 
 
 class _Checked(NamedTuple):
-    """An operator that fits its rules. operands: the constant ones; None for data. wide: of INT48."""
+    """Hold an operator that fits its rules. operands: None for data. wide: those of INT48."""
 
     machine: Machine
     block: Block
@@ -241,7 +240,7 @@ def describe(spec: OperatorSpec) -> str:
 
 
 class GraphStatus(IntEnum):
-    """The status of a run, as the reference model's Python package has it."""
+    """Say how a run ended, as the reference model's Python package does."""
 
     TOSA_VALID = 0
     TOSA_UNPREDICTABLE = 1
@@ -362,5 +361,4 @@ def _returned(array: Array, slot: Slot) -> Array:
 
 
 def _raw(array: Array) -> Array:
-    """Return the elements of an array in C order as bytes."""
     return array.view(f"V{array.dtype.itemsize}")

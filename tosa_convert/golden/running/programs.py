@@ -1,4 +1,4 @@
-"""Programs as users give them, read once, with the arrays that they take and give, random ones too."""
+"""Read programs as users give them, with the arrays that they take and give, random ones too."""
 
 from __future__ import annotations
 
@@ -104,7 +104,6 @@ def _of_more_sizes(slot: Slot, seed: int, limit: tuple[float, float] | None) -> 
 
 
 def requested_ranges(slots: list[Slot], ranges: Ranges) -> dict[str, tuple[float, float]]:
-    """Return the requested range of each input that has one; see `random_inputs`."""
     found: dict[str, tuple[float, float]] = {}
     findings = Findings()
     for pattern, low, high in ranges:
@@ -127,7 +126,6 @@ def requested_ranges(slots: list[Slot], ranges: Ranges) -> dict[str, tuple[float
 
 
 def _whole_range(dtype: DType) -> tuple[float, float]:
-    """Return the lowest and the highest value of an element type."""
     if dtype.is_in_bytes:
         low, high = dtype.limits
         return float(low), float(high)
@@ -142,10 +140,7 @@ def _whole_range(dtype: DType) -> tuple[float, float]:
 
 
 def random_array(slot: Slot, seed: int, limit: tuple[float, float] | None = None) -> Array:
-    """Draw one array: integers uniform over RANGES, floating point uniform over -1 to 1.
-
-    limit: lowest and highest value instead.
-    """
+    """Draw one array: integers uniform over RANGES, or a limit, floating point uniform over -1 to 1."""
     generator = np.random.default_rng([seed, zlib.crc32(slot.key.encode())])
     is_scale = slot.key.endswith(SCALE_SUFFIX)
     with contextlib.suppress(MemoryError):
@@ -164,7 +159,7 @@ def draw(
     *,
     is_scale: bool = False,
 ) -> Array:
-    """Random elements of a dtype within a range."""
+    """Return random elements of a dtype within a range."""
     target: np.dtype[Any] = dtype.numpy
     if dtype.kind == "bool":
         return generator.integers(0, 2, shape).astype(np.bool_)
@@ -300,10 +295,10 @@ def _limit(operator: Operator, position: int, block: Block) -> tuple[float, floa
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """What an operator indexes.
+    """Hold what an operator indexes.
 
-    position: the operand that has the indices. tensor: the one that is indexed.
-    rows: its size in dimension 1: an index is at least 0 and less than this.
+    position: the operand that has the indices. tensor: the one that is indexed. rows: its size in
+        dimension 1: an index is at least 0 and less than this.
     """
 
     position: int
@@ -359,7 +354,6 @@ def _name(tensor: Tensor) -> str:
 
 
 def state_slots(graph: Graph) -> dict[str, Slot]:
-    """Return the type and shape of each variable's state, by its key among results."""
     result: dict[str, Slot] = {}
     for name, tensor in variables_of(graph).items():
         own = slots(graph.main, tensor.name)[0]
@@ -368,7 +362,6 @@ def state_slots(graph: Graph) -> dict[str, Slot]:
 
 
 def with_variables(graph: Graph, states: Mapping[str, Any]) -> Graph:
-    """Return the same graph with other initial states."""
     if not states:
         return graph
     declared = variables_of(graph)
@@ -427,7 +420,7 @@ def with_name_of_main_block(graph: Graph) -> Graph:
 
 
 def unused_variables(graph: Graph) -> set[str]:
-    """Variables that the main block declares and does not use."""
+    """Return the variables that the main block declares and does not use."""
     main = graph.main
     unused = {name for name, tensor in main.tensors.items() if tensor.variable}
     if unused:
@@ -487,8 +480,8 @@ def final_states(
 ) -> dict[str, Array]:
     """Return the states after a run, by variable.
 
-    tensors: as `with_final_states` returns them. values: their arrays. initial: the states that the
-    run was given.
+    tensors: as `with_final_states` returns them. values: their arrays. initial: the states that the run
+        was given.
     """
     uses_regions = any(op.spec is VARIABLE_WRITE for op in _nested_operators(graph))
     states: dict[str, Array] = {}
@@ -511,17 +504,13 @@ AS_IT_IS = ReadOptions()
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A graph, and the flatbuffer that holds it if it was read from one.
-
-    flatbuffer: a file that the reference model can be given as it is; None for anything else.
-    """
+    """Hold a graph, and a flatbuffer that the reference model can be given as it is, if there is one."""
 
     graph: Graph
     flatbuffer: Path | None = None
 
 
 def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = True) -> Program:
-    """Load a program from anything that can be read."""
     if isinstance(source, Program):
         return source
     if isinstance(source, Graph):
@@ -568,7 +557,6 @@ def reading(read: ReadOptions, options: Mapping[str, Any]) -> ReadOptions:
 
 
 def input_slots(graph: Graph) -> list[Slot]:
-    """Return the slots of the arrays that the main block takes, in order."""
     require_graphs(graph)
     return _slots_of(graph.main, graph.main.inputs, "input")
 

@@ -1,8 +1,8 @@
-"""Finds the reference model's program and runs it isolated from this process and its terminal.
+"""Find the reference model's program and run it isolated from this process and its terminal.
 
-It is a native program that aborts on some inputs, and an abort starts a debugger on itself whose session
-reaches its caller's terminal. So it runs under limits in a new session (`process.child`), is told to
-leave the debugger out, and has no search path to find one.
+It aborts on some inputs, and an abort starts a debugger on itself whose session reaches its caller's
+terminal. So it runs under limits in a new session (`process.child`), is told to leave the debugger out,
+and has no search path to find one.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ def with_paths(
 def run_again_if_killed(run: Callable[[], Ended]) -> Ended:
     """Run a child process, and once more if SIGKILL ended it before its time was over.
 
-    No program sends itself this signal: a user did, or the system, which had no memory left. So it says
-    nothing about what was run.
+    No program sends itself this signal: a user did, or the system, which had no memory left.
     """
     ended = run()
     is_killed = ended.code == -getattr(signal, "SIGKILL", 0) and ended.code and not ended.timed_out
@@ -83,10 +82,7 @@ def run_command(
     folder: str | os.PathLike[str] | None = None,
     with_stdout: bool = False,
 ) -> Ended:
-    """Run a command to its end, again if it was killed; see `run_child`.
-
-    name: of the backend, for messages.
-    """
+    """Run a backend's command to its end, again if it was killed; see `run_child`."""
     with temporary_file_errors():
         try:
             return run_again_if_killed(
@@ -117,7 +113,6 @@ def locate() -> Path:
 
 
 def is_installed() -> bool:
-    """Return whether there is a reference model."""
     try:
         locate()
     except TosaConvertError as error:
@@ -162,7 +157,6 @@ def run(command: list[str], folder: Path, timeout: float) -> Ended:
 
 
 def _environment(program: str) -> dict[str, str]:
-    """Return the few environment variables that the program gets."""
     environment = {
         "TOSA_MODEL_NO_BACKTRACE": "1",
         "PATH": "",

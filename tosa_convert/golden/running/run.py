@@ -1,9 +1,9 @@
-"""The public functions `run`, `steps` and `iterate_tensors`: outputs, and every tensor before them.
+"""Compute outputs, and every tensor before them: `run`, `steps` and `iterate_tensors`.
 
 numpy gives tensors one after another. For the reference model, those of a batch become outputs of a
-graph of their own, cut at tensors of earlier batches that lie on disk in the model's own form; such a
-file is removed after the last operator that needs it. So nothing is computed twice, and memory holds one
-batch (in the child) and one tensor (here).
+graph of their own, cut at tensors of earlier batches that lie on disk in the model's own form until the
+last operator that needs them. So nothing is computed twice, and memory holds one batch (in the child)
+and one tensor (here).
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ ITERATIONS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class RegionRun:
-    """One run of a region.
+    """Hold one run of a region.
 
-    label: `then` or `else`; `cond[k]` or `body[k]` for iteration k of a loop.
-    attribute: the operator's attribute that names the region.
+    label: `then` or `else`; `cond[k]` or `body[k]` for iteration k of a loop. attribute: the operator's
+        attribute that names the region.
     """
 
     label: str
@@ -112,7 +112,6 @@ def why_not_runnable(graph: Graph, operator: Operator) -> str:
 
 
 def tensors_in_regions(graph: Graph, operator: Operator) -> dict[str, list[str]]:
-    """Return the tensors that an operator's regions compute, by region."""
     return {
         region.name: [name for _, name in computed_tensors(extract_region(graph, region.name))]
         for region in reachable(graph, [operator])
@@ -128,9 +127,8 @@ def region_runs(
 ) -> Iterator[RegionRun]:
     """Iterate over the runs of regions that make up one run of an operator of the main block.
 
-    There are none if the regions are not runnable.
-
-    values: the arrays of its operands by key. iterations: of a loop, where to stop.
+    There are none if the regions are not runnable. values: the arrays of its operands by key.
+    iterations: of a loop, where to stop.
     """
     operator = graph.main.operators[index]
     if why_not_runnable(graph, operator):
@@ -222,7 +220,7 @@ class Intermediate:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Tensors that were computed in one run, as (operator's index, name).
+    """Hold tensors that were computed in one run, as (operator's index, name).
 
     golden: their arrays by key, those of the graph's inputs, and of all earlier tensors that these
         tensors' operators take; read on demand, and only until the next batch is asked for.
@@ -250,8 +248,8 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 def tensors_in_runs(graph: Graph) -> list[tuple[int, str]]:
     """Return the tensors of regions by names such as `y/body[0]/t`, of loops the first iteration.
 
-    Each comes with the index of the main block's operator. Regions inside
-    of regions can have more names than memory holds: at most REGION_NAMES are returned.
+    Each comes with the index of the main block's operator. Regions inside of regions can have more names
+    than memory holds: at most REGION_NAMES are returned.
     """
     regions = {region.name: region.blocks[0] for region in graph.regions if region.blocks}
 
@@ -281,10 +279,10 @@ def _results(block: Block, operator: Operator) -> list[str]:
 
 
 class _Selection:
-    """The tensors of a program that match a pattern.
+    """Select the tensors of a program that match a pattern.
 
-    main: those of the main block that have to be computed, with their operators' indices.
-    entered: operators of the main block in whose regions a tensor is selected.
+    main: those of the main block that have to be computed, with their operators' indices. entered:
+        operators of the main block in whose regions a tensor is selected.
     """
 
     def __init__(
@@ -326,7 +324,6 @@ class _Selection:
                 )
 
     def has_inner(self, index: int, name: str) -> bool:
-        """Return whether a tensor is selected that a region of an operator computes."""
         return index in self._whole or matches(name, self.patterns)
 
 
@@ -585,10 +582,7 @@ def safe_file_name(name: str, taken: set[str]) -> str:
 def not_collected(
     graph: Graph, iterations: int = 0, options: RunOptions = DEFAULT_RUN
 ) -> list[dict[str, object]]:
-    """Return a row, with the reason, for each operator whose regions' tensors `iterate_tensors` omits.
-
-    Each row has "operator", "location", "reason" and "tensors": those that the regions compute.
-    """
+    """Return a row, with the reason, for each operator whose regions `iterate_tensors` leaves out."""
     rows: list[dict[str, object]] = []
     for index, op in enumerate(graph.main.operators):
         if not op.spec.regions:

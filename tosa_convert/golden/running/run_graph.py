@@ -1,7 +1,4 @@
-"""Run one graph on the TOSA reference model, or on numpy.
-
-For the reference model there is a folder with `model.tosa`, `.npy` inputs and outputs.
-"""
+"""Run one graph on the TOSA reference model, with files in a folder, or on numpy."""
 
 from __future__ import annotations
 
@@ -90,7 +87,7 @@ BOUNDS_PREFIX: Final = "bounds_"
 
 
 class Computed(NamedTuple):
-    """The results of a run by the key of their slot; bounds only if they were asked for."""
+    """Hold the results of a run by the key of their slot; bounds only if they were asked for."""
 
     outputs: dict[str, Array]
     bounds: dict[str, Array]
@@ -98,7 +95,6 @@ class Computed(NamedTuple):
 
 
 def compute(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> Computed:
-    """Return what a program gives."""
     start = time.monotonic()
     if options.level != "none":
         _refuse_exceeded_level(graph, options.level)
@@ -314,7 +310,6 @@ def _remedy(refused: _Place | None) -> str:
 
 
 def _rule(check: re.Match[str]) -> str:
-    """Return the condition that must hold."""
     forbidden = "ERROR_IF" in check[0]
     if check["rule"] == "true":
         return "rule"
@@ -510,10 +505,7 @@ def run_graph(
 def run_in_folder(
     folder: Path, graph: Graph, inputs: Mapping[str, Array], options: RunOptions = DEFAULT_RUN
 ) -> LazyArrays:
-    """Run a graph in an empty folder; its outputs, read from there on demand.
-
-    inputs: at least its inputs' arrays by key.
-    """
+    """Run a graph in an empty folder; return its outputs, read from there on demand."""
     ins, outs = input_slots(graph), output_slots(graph)
     missing = [missing_input(slot) for slot in ins if slot.key not in inputs]
     if missing:
@@ -542,7 +534,6 @@ def file_name(all_slots: Sequence[Slot], slot: Slot, prefix: str = "in") -> str:
 
 
 def with_outputs(graph: Graph, outputs: list[str]) -> Graph:
-    """Return the same graph with other outputs of the main block; everything else is shared."""
     main = Region(graph.regions[0].name, [replace(graph.main, outputs=outputs)])
     return replace(graph, regions=[main, *graph.regions[1:]])
 
@@ -573,11 +564,10 @@ def execute(
     ins: list[str] | None = None,
     outs: list[str] | None = None,
 ) -> float:
-    """Run `model.tosa` on `in<k>.npy` into `out<k>.npy`, all in `folder`; returns seconds.
+    """Run `model.tosa` on `in<k>.npy` into `out<k>.npy`, all in `folder`; return seconds.
 
-    numpy runs the graph, and needs no `model.tosa`.
-
-    ins, outs: other file names for the graph's inputs and outputs, in order.
+    numpy runs the graph, and needs no `model.tosa`. ins, outs: other file names for the graph's inputs
+    and outputs, in order.
     """
     block = graph.main
     unique = list(dict.fromkeys(block.outputs))

@@ -1,4 +1,4 @@
-"""How a program is run for a golden answer."""
+"""Say how a program is run for a golden answer."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _own_seconds(block: Block, operator: Operator) -> float:
 
 
 class Work:
-    """The work of a run, of which a part is done."""
+    """Report how much of the work of a run is done."""
 
     def __init__(self, graph: Graph, progress: Progress | None) -> None:
         self.progress = progress
@@ -164,10 +164,7 @@ class RunOptions:
 
 
 def chosen_engine(engine: Engine, graph: Graph | None = None) -> Engine:
-    """Return the engine that "auto" selects here; another engine is returned as it is.
-
-    graph: a program that is to run; "auto" selects numpy if the reference model lacks an operator of it.
-    """
+    """Return what "auto" selects here: numpy if the reference model lacks an operator of a graph."""
     if engine != "auto":
         return engine
     if graph is not None and next(lacking_findings(graph), None) is not None:

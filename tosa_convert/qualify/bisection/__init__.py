@@ -1,1 +1,1 @@
-"""`bisect`: which operators of a program a backend gets wrong."""
+"""Find which operators of a program a backend gets wrong: `bisect`."""

@@ -1,4 +1,4 @@
-"""The public function `bisect`, and its search on a backend that computes.
+"""Search, for `bisect`, the operators at which a backend that computes goes wrong.
 
 The program runs as it is first, and is judged as `check` judges it. Then each operator gets golden
 operands, and is judged by its own rule. Where the backend refuses it as a part, and where all operators
@@ -87,7 +87,7 @@ _SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Why a program is wrong: the kind of fault, the operators, and what shows it."""
+    """Say why a program is wrong: the kind of fault, the operators, and what shows it."""
 
     kind: Kind
     indices: list[int]
@@ -124,14 +124,13 @@ def changed_keys(one: Mapping[str, Array], other: Mapping[str, Array]) -> set[st
 
 
 def _same(one: Array, other: Array) -> bool:
-    """Return whether two arrays are equal bit for bit."""
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
     return not differing_elements(one, other)
 
 
 class WholeProgram:
-    """Searches the smallest part of a program that a backend computes wrongly.
+    """Search the smallest part of a program that a backend computes wrongly.
 
     folder: where golden tensors are stored.
     """
@@ -185,10 +184,7 @@ class WholeProgram:
         return True
 
     def judged(self, cut: Cut) -> Case | None:
-        """Run a part on golden operands; None if the backend refuses it.
-
-        Only a part that is wrong has arrays.
-        """
+        """Run a part on golden operands; None if it is refused. Only a part that is wrong has arrays."""
         part = part_of(self.graph, cut[0], cut[1])
         keys = [slot.key for slot in input_slots(part)]
         given = LazyArrays((*self.operators.inputs, *keys), self.value)
@@ -209,15 +205,14 @@ class WholeProgram:
             return Case(part, inputs, dict(expected), actual, comparison)
 
     def value(self, key: str) -> Array:
-        """Return the golden array of a tensor or input."""
         inputs = self.operators.inputs
         return inputs[key] if key in inputs else self.golden[key]
 
     def in_steps(self, cut: Cut) -> tuple[bool | None, tuple[int, Case] | None]:
         """Run a part's operators one at a time, each on the backend's results of those before.
 
-        Return whether its outputs are right then, None if the backend refuses one of them, and the
-        first operator that breaks its own rule on these operands, with its case.
+        Return whether its outputs are right then, None if the backend refuses one of them, and the first
+        operator that breaks its own rule on these operands, with its case.
         """
         part = extract(self.graph, *cut)
         given = {slot.key: self.value(slot.key) for slot in input_slots(part)}
@@ -270,7 +265,7 @@ AFTER_OTHERS: Final = (
 
 
 class RunnerSearch(Search):
-    """Searches on a backend that computes; see `Search`."""
+    """Search on a backend that computes; see `Search`."""
 
     is_region = False
     #: Operators that no part could judge.
@@ -355,10 +350,9 @@ class RunnerSearch(Search):
         return self.divergence([index], case, "nondeterministic")
 
     def case(self, backend: Runner, group: Group, batch: Batch) -> tuple[Case, set[str]] | None:
-        """Run a group more than once.
+        """Run a group more than once; None if the backend refuses it.
 
-        Return it as a case, and the keys of results that change from run to run; None if the backend
-        refuses it.
+        Return it as a case, and the keys of results that change from run to run.
         """
         names, cuts = group.names, list(group.cuts)
         part = extract(self.graph, names, cuts)
@@ -532,7 +526,6 @@ class RunnerSearch(Search):
         self.add(in_whole or self.as_a_whole(states, later))
 
     def compared_again(self, answer: Mapping[str, Array]) -> Comparison:
-        """Judge the outputs of a later run."""
         own = self.operators
         reference = Reference(self.graph, own.inputs, own.options)
         reference.tolerances = own.tolerances.restricted_to([*reference.outputs])
@@ -644,7 +637,7 @@ class RunnerSearch(Search):
             return None
 
     def as_a_whole(self, states: list[str], actual: Mapping[str, Array]) -> Divergence:
-        """Wrong states whose tensors are right, or outputs that are wrong only all at once."""
+        """Describe wrong states whose tensors are right, or outputs that are wrong only all at once."""
         writes = [
             index
             for index, op in enumerate(self.graph.main.operators)

@@ -1,4 +1,4 @@
-"""What the searches of `bisect` have in common: what they find, and operators judged by themselves."""
+"""Judge operators by themselves, for the searches of `bisect`, and describe what they find."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ REFUSED: Final = "backend-refused"
 
 @dataclass(slots=True)
 class Group:
-    """Results that one run computes, and the tensors that it is given.
+    """Hold results that one run computes, and the tensors that it is given.
 
     indices: the operators of each result.
     """
@@ -265,7 +265,6 @@ class Group:
         )
 
     def add(self, names: list[str], cuts: Iterable[str], indices: list[int]) -> None:
-        """Add results and their operands."""
         self.names += names
         self.cuts.update(dict.fromkeys(cuts))
         self.indices.update(dict.fromkeys(names, indices))
@@ -273,7 +272,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The verdict on the results of a group, what they were computed from, and the results if wrong."""
+    """Hold the verdict on a group, what its results were computed from, and the results if wrong."""
 
     group: Group
     comparison: Comparison
@@ -282,7 +281,7 @@ class Judged:
 
 
 class Operators:
-    """The operators of a graph's main block, and the values that each takes."""
+    """Judge the operators of a graph's main block on the values that each takes."""
 
     def __init__(
         self,
@@ -305,7 +304,7 @@ class Operators:
         self._runs = 0
 
     def golden(self, names: Container[str]) -> Iterator[Batch]:
-        """Golden tensors in topological order, up to `batch_bytes` at a time."""
+        """Iterate over golden tensors in topological order, up to `batch_bytes` at a time."""
         wanted = [(index, name) for index, name in self.order if name in names]
         for batch in batches(
             self.graph, self.inputs, wanted, self.options, batch_bytes=self.batch_bytes
@@ -317,7 +316,6 @@ class Operators:
         return [slot.key for name in names for slot in slots(self.graph.main, name)]
 
     def tensor(self, key: str) -> str:
-        """Return the tensor that an array belongs to."""
         return key if key in self.producers else key.removesuffix(SCALE_SUFFIX)
 
     def operands(self, index: int, known: Container[str]) -> tuple[list[str], list[int]]:
@@ -403,7 +401,6 @@ class Operators:
     def run_group(
         self, backend: Runner, group: Group, golden: Mapping[str, Array], folder: Path
     ) -> Judged:
-        """Run a group on a backend with golden operands, and judge the results."""
         part = extract(self.graph, group.names, group.cuts)
         given = self._given(part, golden)
         expected = LazyArrays(self.keys(group.names), golden.__getitem__)
@@ -459,7 +456,6 @@ class Operators:
     def judge_record(
         self, recorded: Mapping[str, Array], names: Container[str] | None = None
     ) -> Iterator[list[Judged]]:
-        """Judge the operators between recorded tensors, batch by batch."""
         wanted = recorded if names is None else names
         own = [name for _, name in self.order if name in recorded and name in wanted]
         for batch in self.split(own):
@@ -531,7 +527,6 @@ def own_values(
     first: Mapping[str, Array],
     folder: Path,
 ) -> LazyArrays:
-    """Run a program with its intermediate results as further outputs."""
     outputs = list(dict.fromkeys(operators.graph.main.outputs))
     names = [name for _, name in operators.order if name in wanted and name not in outputs]
     pending = list(operators.split(names)) or [[]]
@@ -564,7 +559,7 @@ def own_values(
 
 
 class Search:
-    """A search in one block of operators. first: the outputs that were judged, by key."""
+    """Search in one block of operators. first: the outputs that were judged, by key."""
 
     def __init__(
         self,
@@ -585,16 +580,13 @@ class Search:
             self.result.others.append(divergence)
 
     def named(self) -> set[int]:
-        """Return the operators that were found."""
         found = (self.result.first, *self.result.others)
         return {row[0] for part in found if part is not None for row in part.operators}
 
     def path(self, index: int) -> str:
-        """Return how messages name an operator."""
         return operator_path("", index, self.graph.main.operators[index]).strip()
 
     def divergence(self, indices: Iterable[int], case: Case, kind: Kind) -> Divergence:
-        """Describe a divergence: the operators with their paths, locations and signatures."""
         rows = []
         for index in indices:
             op = self.graph.main.operators[index]
@@ -602,7 +594,6 @@ class Search:
         return Divergence(tuple(rows), case, kind=kind)
 
     def wrong_operators(self, judged: Judged) -> dict[int, Judged]:
-        """Find the operators of wrong results of a group."""
         keys = [tensor.name for tensor in judged.comparison.failures]
         tensors = map(self.operators.tensor, keys)
         return {self.operators.producers[name]: judged for name in tensors}
@@ -661,10 +652,9 @@ class Search:
 
 
 class RecordSearch(Search):
-    """Searches recorded results; see `Search`."""
+    """Search recorded results; see `Search`."""
 
     def search(self, recorded: Mapping[str, Array]) -> None:
-        """Judge the operators between recorded tensors."""
         known = {name for name in self.operators.computed if name in recorded}
         if known <= set(self.graph.main.outputs):
             self.result.notes.append(

@@ -1,1 +1,1 @@
-"""Campaigns against a consumer: random valid programs until time is over, and what they found."""
+"""Run campaigns against a consumer: random valid programs until time is over."""

@@ -1,4 +1,4 @@
-"""Edits that keep the meaning of a program: detours of values, and other structures."""
+"""Edit a program and keep its meaning: detours of values, and other structures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LARGEST_RANK: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Detour:
-    """Where a detour is emitted: the editor, the value, and what chooses among several ways."""
+    """Say where a detour is emitted: the editor, the value, and what chooses among several ways."""
 
     edit: BlockEditor
     value: str
@@ -42,7 +42,6 @@ class Detour:
         return self.choose.choice(range(len(self.shape)))
 
     def sizes(self, sizes: tuple[int, ...]) -> str:
-        """Return a constant shape."""
         return self.edit.const_shape(sizes)
 
 
@@ -221,7 +220,6 @@ def _use(edit: BlockEditor, op: Operator, position: int, value: str) -> None:
 
 
 def with_block(graph: Graph, old: Block, new: Block) -> Graph:
-    """Return a program with another block in the place of one."""
     regions = [
         Region(region.name, [new if block is old else block for block in region.blocks])
         for region in graph.regions

@@ -1,4 +1,4 @@
-"""What a consumer does with a program: the verdict, and what failures of one cause have in common."""
+"""Observe what a consumer does with a program, and what failures of one cause have in common."""
 
 from __future__ import annotations
 
@@ -52,11 +52,10 @@ _PART: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the programs of a campaign come from.
+    """Say where the programs of a campaign come from.
 
-    seed: of the campaign. size: the most operators of a generated program.
-    kinds, profile, types, level, scaled: as for `generate`.
-    like: models whose parts are programs, too.
+    seed: of the campaign. size: the most operators of a generated program. like: models whose parts are
+        programs, too; the others as for `generate`.
     """
 
     seed: int = 0
@@ -75,7 +74,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A program with its inputs, and how it was made."""
+    """Hold a program with its inputs, and how it was made."""
 
     graph: Graph
     inputs: dict[str, Array]
@@ -83,7 +82,6 @@ class Trial:
 
 
 def make_trial(source: Source, number: int) -> Trial:
-    """Return the program with this number."""
     choose = random.Random(f"campaign {source.seed} {number}")
     if source.like and choose.random() < 0.5:
         path = choose.choice(source.like)
@@ -232,7 +230,7 @@ _GROUP_CHARACTERS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Observation(Answer):
-    """The outcome of a trial.
+    """Hold the outcome of a trial.
 
     group: what failures of one cause have in common. made: how the program was made.
     """
@@ -243,7 +241,7 @@ class Observation(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """What is tried. against: as for `check`. python: the Python that has its packages."""
+    """Name what is tried. against: as for `check`."""
 
     against: str
     timeout: float
@@ -303,7 +301,6 @@ def _backend(trial: Trial, consumer: Consumer) -> Backend:
 
 
 def computed(trial: Trial, consumer: Consumer, folder: Path) -> dict[str, Array]:
-    """Return the outputs that a consumer computes, by name; `folder` is an empty one."""
     backend = _backend(trial, consumer)
     return dict(backend_outputs(trial.graph, trial.inputs, backend, folder))
 

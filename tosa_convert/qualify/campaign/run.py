@@ -1,4 +1,4 @@
-"""Runs a campaign: programs until time is over, then a folder for each distinct defect."""
+"""Run a campaign: programs until time is over, then a folder for each distinct defect."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _EXPECTED: Final = "a finding that fuzz wrote"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A reduced program on which a consumer fails.
+    """Hold a reduced program on which a consumer fails.
 
     cause: what it has in common with other programs of the same defect: the status, and its operators.
     title, rule: what is wrong, and what TOSA says of it, in a report that a person has read.
@@ -89,7 +89,7 @@ class Finding:
 
     @property
     def operators(self) -> int:
-        """Return how many operators the program has, constants not counted."""
+        """Count the operators of the program, without constants."""
         block = self.trial.graph.main
         return sum(op.spec not in (CONST, CONST_SHAPE) for op in block.operators)
 
@@ -190,11 +190,7 @@ def known_key(against: str, cause: str) -> tuple[str, str]:
 
 
 def save_finding(finding: Finding, folder: Path, consumer: Consumer) -> None:
-    """Write a folder that shows the defect without the rest of the campaign.
-
-    It has `model.tosa`, `model.mlir`, `inputs.npz`, `expected.npz`, `finding.json`, `report.md`, and
-    `found.npz` if the result is wrong.
-    """
+    """Write a folder that shows the defect without the rest of the campaign."""
     graph, inputs = finding.trial.graph, finding.trial.inputs
     expected = run(graph, inputs, engine=consumer.engine).outputs
     description: dict[str, Any] = {
@@ -379,13 +375,13 @@ LEAST_SECONDS: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """What a campaign is.
+    """Say what a campaign is.
 
     folder: keeps the answers, and gets the findings. seconds: how long new programs are tried.
     reducing: how long reductions of what failed are started then; each has its share of what is left,
         and LEAST_SECONDS at least.
-    count: the most programs; None for no limit. jobs: how many are tried at once.
-    run_trials: tries them; None for local processes.
+    count: the most programs; None for no limit. jobs: how many are tried at once. run_trials: tries
+        them; None for local processes.
     known: folders of findings that are not reported again. refused: whether a refusal is a defect.
     """
 
@@ -403,10 +399,10 @@ class Campaign:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a campaign found.
+    """Hold what a campaign found.
 
-    tried: programs by status. folders: of the new findings, with their causes.
-    known: findings that were known before. lost: groups that did not fail again.
+    tried: programs by status. folders: of the new findings, with their causes. known: findings that were
+        known before. lost: groups that did not fail again.
     waiting: groups for which no time was left; the same call again reduces them.
     own: defects of this package itself: folders, with their causes.
     """
@@ -428,7 +424,6 @@ def run_campaign(
     """Try programs, then reduce one of each group of failures and write its folder.
 
     progress: gets what is done at the moment. note: gets how long the reductions may take.
-
     The same call again goes on where the last one ended. Raises TosaConvertError: "file-error";
     "option-conflict" if the folder belongs to another campaign; "backend-refused" or "backend-failed" if
     the backend computed none of the programs, so that nothing was compared.

@@ -1,4 +1,4 @@
-"""The public function `chain`: from the float model to the device, where an error comes in."""
+"""Run a model's forms, from the float model to the device, and find where an error comes in: `chain`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _NUMBERS: Final = {"first": "from first", "before": "from before", "share": "of 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The step from one source to the next, and whether its error is one that the step explains.
+    """Hold a step from one source to the next, and whether the step explains its error.
 
     tensor: the first one whose error is larger; "" if none is. operators: what may be at fault, as
         `bisect` names it. reason: why. run: the sample or the call.
@@ -191,7 +191,6 @@ def of_samples(chains: Sequence[Chain]) -> Chain:
 
 
 def _first_failures(chains: Sequence[Chain]) -> tuple[Link, ...]:
-    """Return of each link the first failure, or else the first verdict."""
     rows = zip(*(one.links for one in chains), strict=True)
     return tuple(next((link for link in row if not link.ok), row[0]) for row in rows)
 
@@ -308,10 +307,10 @@ def chain(
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A source before it runs.
+    """Hold a source before it runs.
 
-    graph: of a program. software: what runs a framework's model. states: with which it begins.
-    calls: the results and the steps of a framework's model in each of several calls in a row.
+    graph: of a program. software: what runs a framework's model. states: with which it begins. calls:
+        the results and the steps of a framework's model in each of several calls in a row.
     """
 
     name: str
@@ -324,10 +323,10 @@ class _Opened:
 
 @dataclass(slots=True)
 class _Text:
-    """The tokens of a text, and what each source says of the next one.
+    """Hold the tokens of a text, and what each source says of the next one.
 
-    name: the input with the tokens; "" without perplexity. in_a_row: all calls are of one text.
-    logits: by source, a row for each token.
+    name: the input with the tokens; "" without perplexity. in_a_row: all calls are of one text. logits:
+        by source, a row for each token.
     """
 
     name: str
@@ -421,10 +420,10 @@ def _opened(name: str, source: Any, read: ReadOptions) -> _Opened:
 
 @dataclass(slots=True)
 class _Work:
-    """One sample: the sources run, and the links are judged.
+    """Run the sources on one sample, and judge the links.
 
-    given: the inputs as the last program takes them. states: of programs after the run.
-    number: of the sample.
+    given: the inputs as the last program takes them. states: of programs after the run. number: of the
+        sample.
     """
 
     inputs: dict[str, Array]

@@ -1,4 +1,4 @@
-"""The tensors of the sources of a chain, matched, and what its table says of each."""
+"""Match the tensors of the sources of a chain, and say what its table has of each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tosa_convert.graph.shown import Shown
 
 @dataclass(frozen=True, slots=True)
 class Cell(Shown):
-    """What a source has for a tensor.
+    """Hold what a source has for a tensor.
 
     first, before: the largest difference from the first source that has the tensor, and from the last
         one before; of samples, that of the worst. snr: signal to noise against the first, in dB.
@@ -48,7 +48,7 @@ class Cell(Shown):
 
 @dataclass(frozen=True, slots=True)
 class Row(Shown):
-    """A tensor. cells: by source; that of the first source that has it is None."""
+    """Hold a tensor. cells: by source; that of the first source that has it is None."""
 
     name: str
     operator: str
@@ -62,7 +62,7 @@ _NEARER: Final = 2.0
 
 
 class Table:
-    """The tensors of the sources, matched: a row has the tensor of each source that has it."""
+    """Match the tensors of the sources: a row has the tensor of each source that has it."""
 
     def __init__(self) -> None:
         self._rows: list[dict[str, Recorded]] = []
@@ -206,6 +206,5 @@ def _are_alike(one: Recorded, other: Recorded) -> bool:
 
 
 def _error(expected: Recorded, found: Recorded) -> float:
-    """Return the error of a tensor, as a share of its values."""
     numbers = expected.numbers()
     return relative_error(in_layout(found.numbers(), numbers), numbers)

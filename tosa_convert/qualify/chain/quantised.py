@@ -27,7 +27,7 @@ _OTHERS: Final = 3
 
 
 class Wrong(NamedTuple):
-    """The first tensor with an error that nothing explains, and why."""
+    """Hold the first tensor with an error that nothing explains, and why."""
 
     tensor: str
     reason: str
@@ -36,12 +36,11 @@ class Wrong(NamedTuple):
 def judge_models(
     table: Table, before: Source, after: Source
 ) -> tuple[dict[str, float | None], float, Wrong | None]:
-    """Return the errors of a model's tensors as shares of what is explained, and the first wrong one.
+    """Return a model's errors as shares of what is explained, the largest, and the first wrong one.
 
-    Between them stands the largest error, as a share of a tensor's values.
-
-    A tensor may have the errors of the nearest tensors before it, and the noise of what was quantised
-    since then. Tensors that turn out to be other ones get rows of their own.
+    The largest is a share of a tensor's values. A tensor may have the errors of the nearest tensors
+    before it, and the noise of what was quantised since then. Tensors that turn out to be other ones get
+    rows of their own.
     """
     steps = _Steps(after.tensors)
     sizes, moved, wrong = table.errors_of(before, after), set[str](), set[str]()
@@ -81,7 +80,7 @@ def judge_models(
 
 
 class _Steps:
-    """The tensors of a model in order. Sizes of errors are shares of the values of a tensor."""
+    """Explain the errors of a model's tensors, in order. Sizes are shares of the values of a tensor."""
 
     def __init__(self, tensors: Sequence[Recorded]) -> None:
         self._tensors = tensors
@@ -127,9 +126,9 @@ class _Steps:
     def shares(
         self, sizes: Mapping[str, float], of: Mapping[str, float] | None = None
     ) -> dict[str, float]:
-        """Return errors as shares of what is explained.
+        """Return errors, by default those of `sizes`, as shares of what is explained.
 
-        sizes: of the errors of the tensors that were compared. of: the errors; by default these.
+        sizes: of the errors of the tensors that were compared.
         """
         squares = {**self._noise, **{key: size**2 for key, size in sizes.items()}}
         sources: dict[str, dict[str, float]] = {}

@@ -1,1 +1,1 @@
-"""`power`: how small a wrong number `check` and `bisect` report."""
+"""Measure how small a wrong number `check` and `bisect` report: `power`."""

@@ -1,4 +1,4 @@
-"""How far apart correct implementations are: what no check may report.
+"""Measure how far apart correct implementations are: what no check may report.
 
 Runs with errors that implementations have are drawn independently of those from which the verdict's
 spread is measured. A change whose effect is no larger than that of one of them, in each element, row,
@@ -38,12 +38,10 @@ _BATCHES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What independent runs make of a tensor.
+    """Hold what independent runs make of a tensor.
 
-    dtype: its element type. sigma: of each floating-point number, the root of the mean square of their
-        errors. element, group, whole: the largest errors of a run, in multiples of it: of an element, of
-        a row or a channel, and of the whole. low, high: of each other element, the least and the
-        greatest value.
+    element, group, whole: the largest errors of a run, in multiples of the spread's sigma: of an
+        element, of a row or a channel, and of the whole.
     """
 
     dtype: DType
@@ -53,7 +51,6 @@ class Noise:
     whole: float = 0.0
 
     def is_exceeded(self, before: Array, after: Array) -> bool:
-        """Return whether a change has a larger effect than the errors of every run."""
         if self.spread.sigma is None:
             low, high = self.spread.low, self.spread.high
             assert low is not None
@@ -72,10 +69,7 @@ class Noise:
 
 @dataclass(slots=True)
 class HonestRuns:
-    """The noise of some tensors, and the largest error in each of the others.
-
-    largest: by tensor, in its numbers.
-    """
+    """Hold the noise of some tensors, and the largest error in each of the others, in its numbers."""
 
     noises: dict[str, Noise] = field(default_factory=dict)
     largest: dict[str, float] = field(default_factory=dict)
@@ -162,9 +156,9 @@ _LEAST: Final = -2 * STEPS
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is changed, and in which direction.
+    """Say what is changed, and in which direction: sign 1 or -1.
 
-    index: of the element in the flattened tensor, of the channel, or None. sign: 1 or -1.
+    index: of the element in the flattened tensor, of the channel, or None.
     """
 
     kind: Kind
@@ -210,11 +204,11 @@ def places(shape: tuple[int, ...], seed: int) -> Iterator[Place]:
 
 
 class Change:
-    """A change of a tensor, of sizes that grow by the STEPS-th root of two with each number.
+    """Change a tensor by sizes that grow by the STEPS-th root of two with each number.
 
     place: what is changed; in the other direction if an integer is at the limit of its type.
-    unit: what sizes are multiples of: the unit in the last place of what is changed, in the root of
-        the mean square, and of the whole tensor where that is zero; 1 for integers.
+    unit: what sizes are multiples of: the unit in the last place of what is changed, in the root of the
+        mean square, and of the whole tensor where that is zero; 1 for integers.
     low, high: the numbers of the smallest and the largest size.
     """
 
@@ -276,7 +270,6 @@ class Change:
 
 
 def rms(array: Array) -> float:
-    """Return the root of the mean square of what is finite; 0 if nothing is."""
     wide = array.astype(np.float64)
     wide = wide[np.isfinite(wide)]
     largest = float(np.abs(wide).max(initial=0.0))
@@ -296,16 +289,16 @@ _UNDEFINED: Final = ("input-mismatch", "refmodel-refused")
 
 
 class Rerun:
-    """Runs a program once, in numpy, and then parts of it again.
+    """Run a program once, in numpy, and then parts of it again.
 
     The results of all operators of the main block are in files: memory holds those that differ, and the
-    outputs that changes of the latest tensor led to.
+    outputs that changes of the latest tensor led to. Raise TosaConvertError as `golden.run` does on
+    numpy.
     """
 
     def __init__(
         self, graph: Graph, inputs: Mapping[str, Array], folder: Path, timeout: float
     ) -> None:
-        """Raise TosaConvertError as `golden.run` does on numpy."""
         self.graph, self.states = with_final_states(graph)
         self.block = self.graph.main
         self.timeout = timeout
@@ -348,11 +341,9 @@ class Rerun:
             raise fail("refmodel-timeout", where, message, "allow more time, or use smaller inputs")
 
     def array(self, key: str) -> Array:
-        """Return an array of the first run: of an input, or of an operator's result."""
         return self._given[key] if key in self._given else self._stored[key]
 
     def value(self, name: str) -> Value:
-        """Return the value of a tensor or shape in the first run."""
         if name in self._stored or name in self._given:
             scale = name + SCALE_SUFFIX
             data = self.array(name)
@@ -370,8 +361,8 @@ class Rerun:
     def changed_results(self, name: str, data: Array) -> dict[str, Array] | None:
         """Return the outputs and states that differ if a tensor has other data.
 
-        Operators run again only if an operand differs; what comes out as before ends there. So does
-        what an earlier change of this tensor also came to: many sizes become one step of a RESCALE.
+        Operators run again only if an operand differs; what comes out as before ends there. So does what
+        an earlier change of this tensor also came to: many sizes become one step of a RESCALE.
         """
         if name != self._latest:
             self._latest, self._seen = name, {}
@@ -421,7 +412,6 @@ class Rerun:
     def _computed(
         self, machine: Machine, index: int, changed: Mapping[str, Value], path: str
     ) -> dict[str, Value]:
-        """Compute an operator of the main block, with changed operands where there are any."""
         operator = self.block.operators[index]
         operands = []
         for name in operator.inputs:

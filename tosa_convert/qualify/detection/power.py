@@ -1,7 +1,7 @@
-"""The public function `power`: how small a wrong number `check` and `bisect` report.
+"""Measure how small a wrong number `check` and `bisect` report: `power`.
 
-A change is put into a tensor, and the operators behind it run again. The verdicts are those of `check`
-and `bisect`: their criteria are made once for the inputs, and each change is compared with them.
+A change is put into a tensor, and the operators behind it run again. The criteria of `check` and
+`bisect` are made once for the inputs, and each change is compared with them.
 """
 
 from __future__ import annotations
@@ -346,7 +346,6 @@ def power_of_runs(
 
 
 def _joined(rows: Sequence[TensorPower]) -> TensorPower:
-    """Join what several inputs show of a tensor."""
     worst = max(rows, key=lambda row: row.noise)
     return replace(worst, changes=tuple(change for row in rows for change in row.changes))
 
@@ -358,8 +357,8 @@ _Verdict = Callable[[int], bool | None]
 def smallest(verdict: _Verdict, start: int, low: int, high: int) -> int | None:
     """Return the smallest number from `low` to `high` that is reported; None if there is none.
 
-    The search goes from `start` by powers of two until it has passed the border, and then halves what
-    is between. What does not run is above the border.
+    The search goes from `start` by powers of two until it has passed the border, and then halves what is
+    between. What does not run is above the border.
     """
     number, step = min(max(start, low), high), STEPS
     if verdict(number) is False:
@@ -386,7 +385,7 @@ def smallest(verdict: _Verdict, start: int, low: int, high: int) -> int | None:
 
 
 class _Bench:
-    """A program on one set of inputs: a run, the criteria of its outputs, and their noise."""
+    """Run a program on one set of inputs, with the criteria of its outputs, and their noise."""
 
     def __init__(
         self,
@@ -426,7 +425,6 @@ class _Bench:
         self._starts: dict[tuple[str, Kind], float] = {}
 
     def tensor(self, name: str) -> TensorPower:
-        """Measure what is seen of a tensor."""
         index = self.operators.producers[name]
         operator, tensor = self.graph.main.operators[index], self.graph.main.tensors[name]
         row, array = tensor.dtype, np.ascontiguousarray(self.rerun.array(name))

@@ -1,1 +1,1 @@
-"""Models of frameworks as suites: the cases, their runs, and what does not lower."""
+"""Run suites of models of frameworks: the cases, their runs, and what does not lower."""

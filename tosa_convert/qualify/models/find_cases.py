@@ -1,4 +1,4 @@
-"""The cases of a suite of models: models, factories in Python files, and ONNX node tests."""
+"""Find the cases of a suite of models: models, factories in Python files, and ONNX node tests."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ DATA_SETS: Final = "test_data_set_*"
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """The cases below a folder.
+    """Hold the cases below a folder.
 
-    root: the folder that the names begin at.
-    names: `FRONTEND/PATH`, and `:FUNCTION` for a factory, sorted.
+    root: the folder that the names begin at. names: `FRONTEND/PATH`, and `:FUNCTION` for a factory,
+        sorted.
     left_out: frontend -> the cases that it would have, if it had been asked for.
     """
 
@@ -49,7 +49,6 @@ class Cases:
 
 
 def find_cases(given: Sequence[str], frontends: Collection[str]) -> Cases:
-    """Find the cases in files and below folders, for these frontends."""
     findings: list[Finding] = []
     for name in frontends:
         try:
@@ -252,11 +251,10 @@ _RAW: Final = 9
 
 
 class NoTensorError(ValueError):
-    """A value that is not a tensor of numbers, or that TOSA cannot hold."""
+    """Tell that a value is not a tensor of numbers, or that TOSA cannot hold it."""
 
 
 def read_tensor(path: Path) -> Array:
-    """Read the array of a file with a TensorProto."""
     data = map_file(path)
     try:
         return _tensor(data)
@@ -318,12 +316,12 @@ def _unpacked(kind: int, raw: Array, target: np.dtype[Any]) -> Array:
 
 @dataclass(slots=True)
 class OnnxModel:
-    """What a model's file says.
+    """Hold what a model's file says.
 
-    operators: of its nodes, in order, without those of functions and inner graphs.
-    inputs: names, in order, without initializers. outputs: names.
-    not_tensors: inputs and outputs that TOSA cannot hold, and why.
-    open_inputs: inputs with sizes that are not fixed.
+    operators: of its nodes, in order, without those of functions and inner graphs. inputs: names, in
+        order, without initializers. outputs: names.
+    not_tensors: inputs and outputs that TOSA cannot hold, and why. open_inputs: inputs with sizes that
+        are not fixed.
     """
 
     operators: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The suite of models of frameworks: each lowered, exported and compared with its framework."""
+"""Run the suite of models of frameworks: each lowered, exported and compared with its framework."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _SIZES_FIRST: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class NodeTest:
-    """A test that was read. inputs: by name, in order. outputs: in order."""
+    """Hold a test that was read. inputs: by name, in order. outputs: in order."""
 
     path: Path
     model: OnnxModel
@@ -85,7 +85,7 @@ class NodeTest:
         """Return the inputs that can only be constants in TOSA: sizes, axes and the like.
 
         These are the inputs of rank 0 and 1; the first input is one only if it is a size or a condition
-        of an operator. All others remain inputs.
+        of an operator.
         """
         first_too = bool(_SIZES_FIRST.intersection(self.model.operators))
         return {
@@ -159,18 +159,16 @@ def compare_node_test(
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer(Answer):
-    """What became of a case.
+    """Hold what became of a case.
 
     The status is "pass"; "wrong" if an output differs; "refused" if it does not lower, or cannot be
     written; "crashed" if the converter ended or took too long; "not-run" for what this machine or TOSA
     does not have; "error" if the outputs could not be compared. `operator` is what the case tests,
     `types` its frontend.
-
-    lowered: the converter made a program. exported: it was written as a flatbuffer.
-    operators: of the program's main block.
-    largest_error: the largest difference of an element from the framework's; None if unknown.
-    not_lowered: operator -> how often it occurs in the model.
-    constants: inputs of a node test that became constants.
+    lowered: the converter made a program. exported: it was written as a flatbuffer. operators: of the
+        program's main block. largest_error: the largest difference of an element from the framework's;
+        None if unknown. not_lowered: operator -> how often it occurs in the model. constants: inputs of
+        a node test that became constants.
     """
 
     lowered: bool = False
@@ -186,19 +184,17 @@ class ModelAnswer(Answer):
         return self.status == "pass"
 
     def further(self) -> dict[str, Any]:
-        """Return what the JSON says of a case besides what it says of every suite's."""
         names = ("lowered", "exported", "equal", "operators", "largest_error", "not_lowered")
         return {name: getattr(self, name) for name in (*names, "constants")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How cases are run.
+    """Say how cases are run.
 
-    frontends: names of the table of frontends.
-    python: the Python that has the frameworks; by default this one.
-    narrow: element types to convert.
-    timeout: seconds for one run of a converter, a framework or the reference model.
+    frontends: names of the table of frontends. python: the Python that has the frameworks; by default
+        this one. narrow: element types to convert. timeout: seconds for one run of a converter, a
+        framework or the reference model.
     """
 
     frontends: tuple[str, ...]
@@ -414,7 +410,6 @@ def _page(root: Path, settings: Settings, run: Verdict) -> Page:
 
 
 def _command(root: Path, settings: Settings, answer: Answer) -> str:
-    """Return the command that runs one case again."""
     kind, source = source_of(root, answer.case)
     words = ["tosa-flatbuffer", "suite", nearby(source.replace("/", os.sep)), "--frontends", kind]
     if settings.narrow:

@@ -1,1 +1,1 @@
-"""`generate`: random valid programs."""
+"""Generate random valid programs: `generate`."""

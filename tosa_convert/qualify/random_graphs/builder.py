@@ -1,4 +1,4 @@
-"""The state that rules work on: a program, the values of a block, and random choices among them."""
+"""Hold the state that rules work on: a program, the values of a block, and random choices among them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,10 @@ _ANY_TYPE: Final = operator("IDENTITY")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a random program may have; None for anything.
+    """Say what a random program may have; None for anything.
 
     types: element types of inputs and of what operators compute. Constants have those that their
-        operator needs.
-    has: profiles and extensions.
-    newest: the TOSA version that it is at most.
+        operator needs. has: profiles and extensions. newest: the TOSA version that it is at most.
     """
 
     types: frozenset[str] | None = None
@@ -155,12 +153,12 @@ RECENT: Final = 256
 
 
 class NoOperandsError(Exception):
-    """No operands of the block fit an operator, or its result would be too large."""
+    """Tell that no operands of the block fit an operator, or that its result would be too large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor of the block. bound: the largest absolute value of an integer element."""
+    """Hold a tensor of the block. bound: the largest absolute value of an integer element."""
 
     value: Value
     dtype: str
@@ -177,7 +175,7 @@ class Tensor:
 
 
 class Shape(NamedTuple):
-    """A shape of the block. All shapes of a random program are known."""
+    """Hold a shape of the block. All shapes of a random program are known."""
 
     value: Value
     sizes: tuple[int, ...]
@@ -189,7 +187,7 @@ class Shape(NamedTuple):
 
 @dataclass(slots=True)
 class State:
-    """A variable. The reference model accepts one write of each."""
+    """Hold a variable. The reference model accepts one write of each."""
 
     variable: Variable
     bound: int
@@ -198,14 +196,14 @@ class State:
 
 @dataclass(slots=True)
 class RandomBuilder:
-    """A block that grows by one operator at a time.
+    """Grow a block by one operator at a time.
 
-    build: adds operators. depth: regions around the block. target: what the program may have.
-    tensors: its tensors so far. inputs: those that the program takes.
-    scaled: pairs of them, block-scaled data and scales. shapes: its shapes.
-    is_scaled: whether tensors may hold their scales. held: those that do.
-    states: its variables. used: names that an operator takes.
-    operators: how many there are, without constants.
+    build: adds operators. depth: regions around the block. target: what the program may have. tensors:
+        its tensors so far. inputs: those that the program takes. scaled: pairs of them, block-scaled
+        data and scales.
+    shapes: its shapes. is_scaled: whether tensors may hold their scales. held: those that do. states:
+        its variables. used: names that an operator takes. operators: how many there are, without
+        constants.
     """
 
     random: random.Random
@@ -245,7 +243,6 @@ class RandomBuilder:
         return self.inputs[-1]
 
     def sizes(self, rank: int, most: int = 6) -> tuple[int, ...]:
-        """Return random sizes of at least 1."""
         return tuple(self.random.randint(1, most) for _ in range(rank))
 
     def add(self, value: Value, bound: int) -> Tensor:
@@ -432,7 +429,7 @@ def _value(given: Any) -> Any:
 
 
 class PlainRow(NamedTuple):
-    """A row without block-scaled tensors: the element types that an operator takes together."""
+    """Hold a row without block-scaled tensors: the element types that an operator takes together."""
 
     row: TypeRow
     operands: tuple[DType, ...]

@@ -1,4 +1,4 @@
-"""Random graphs that are valid: types, shapes, attributes and, for integers, ranges of values.
+"""Generate random graphs that are valid: types, shapes, attributes and ranges of integer values.
 
 Each operator's rule chooses operands among the values of the block and appends the operator with the
 builder, which infers its results. Integer values carry a bound, so that nothing overflows where TOSA
@@ -82,7 +82,6 @@ def _binary(g: RandomBuilder, name: str) -> None:
 
 @rule("amounts")
 def _with_amounts(g: RandomBuilder, name: str) -> None:
-    """Shift or divide by constants."""
     t, _ = g.operand(name)
     most = 100 if name == "INTDIV" else 7
     numbers = [g.random.randint(1, most) for _ in range(t.count)]
@@ -215,7 +214,6 @@ _MOST_ITERATIONS: Final = 4
 
 
 def _value_for_region(g: RandomBuilder) -> Tensor:
-    """Pick a tensor for a region to work on."""
     if g.depth >= _MOST_NESTED:
         raise NoOperandsError
     return g.pick(ELEMENT_TYPES, bound=2**20)

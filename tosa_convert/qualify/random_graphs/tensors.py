@@ -1,4 +1,4 @@
-"""Operators on whole tensors: layout, reductions, products, windows and block-scaled data."""
+"""Add operators on whole tensors: layout, reductions, products, windows and block-scaled data."""
 
 from __future__ import annotations
 
@@ -197,7 +197,6 @@ def _convolution(g: RandomBuilder, name: str) -> None:
 def _transposed_sizes(
     sizes: Sequence[int], kernel: Sequence[int], out_pad: Sequence[int], stride: Sequence[int]
 ) -> list[int]:
-    """Return the sizes of the result of a transposed convolution."""
     return [
         (size - 1) * stride[i] + out_pad[2 * i] + out_pad[2 * i + 1] + kernel[i]
         for i, size in enumerate(sizes)
@@ -223,7 +222,6 @@ def _window(g: RandomBuilder, size: int, most_dilation: int = 1) -> _Window:
 
 
 def _keywords(windows: Sequence[_Window]) -> dict[str, Any]:
-    """Return strides and paddings of windows."""
     return {
         "stride": [window.stride for window in windows],
         "pad": [size for window in windows for size in window.pad],
@@ -309,7 +307,6 @@ Pair = tuple[Any, Any]
 
 
 def _block_constants(g: RandomBuilder, element_type: str, shape: Sequence[int]) -> Pair:
-    """Draw constant data and scales."""
     scales = (*shape[:-1], shape[-1] // _BLOCK)
     count = math.prod(shape)
     if element_type == "MXINT8":
@@ -336,7 +333,6 @@ def block_pair(g: RandomBuilder, rank: int) -> Pair:
 
 
 def _emit_pair(g: RandomBuilder, name: str, *operands: Any, **keywords: Any) -> None:
-    """Append an operator whose results are data and scales."""
     data, scale = g.emit(name, *operands, **keywords)
     g.scaled.append((data, scale))
 
@@ -383,7 +379,7 @@ def _conv2d_of_blocks(g: RandomBuilder, name: str) -> None:
 
 @rule("RESHAPE_BLOCK_SCALED")
 def _reshape_blocks(g: RandomBuilder, name: str) -> None:
-    """Return blocks of 32 for data and scales, blocks of 1 for plain tensors."""
+    """Reshape blocks of 32 for data and scales, blocks of 1 for plain tensors."""
     if g.random.random() < 0.4:
         t, _ = g.operand(name)
         g.emit(name, t, g.shape(other_shape(g, t.count)), bound=t.bound)
@@ -479,7 +475,6 @@ def _tensor(g: RandomBuilder, element: Element | None, shape: Sequence[int]) -> 
 
 @_rule("IDENTITY", "DIM", "REVERSE", "TRANSPOSE", "TILE", "RESHAPE", "SLICE", "CONCAT")
 def _move(g: RandomBuilder, name: str) -> None:
-    """Add an operator that moves whole blocks."""
     element, rank = _row(g, name).operands[0], g.random.randint(2, 4)
     shape = _sizes(g, rank)
     operands = [_tensor(g, element, shape)]

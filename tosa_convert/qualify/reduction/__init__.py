@@ -1,1 +1,1 @@
-"""`reduce`: the smallest part of a program that still fails, and the simplest data."""
+"""Reduce a program to the smallest part that still fails, and the simplest data: `reduce`."""

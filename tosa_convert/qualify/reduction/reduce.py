@@ -1,4 +1,4 @@
-"""The public function `reduce`: shrink a model while a command keeps failing on it.
+"""Shrink a model while a command keeps failing on it: `reduce`.
 
 First operators are left out (`Shrinker`), then what is left is simplified (`simplifying`). The answers
 are stored in the work folder, so an interrupted reduction can be continued.
@@ -69,10 +69,10 @@ def size(graph: Graph) -> int:
 
 
 class Shrinker:
-    """Shrinks one graph.
+    """Shrink one graph.
 
-    fails: whether a candidate still fails; it is asked once for each.
-    most: operators of a part that are left out one by one; those of a larger part are not.
+    fails: whether a candidate still fails; it is asked once for each. most: operators of a part that are
+        left out one by one; those of a larger part are not.
     """
 
     def __init__(
@@ -88,7 +88,6 @@ class Shrinker:
         return self._answers[cut]
 
     def shrink(self, best: Cut) -> Cut:
-        """Find the smallest part, starting from a failing one."""
         changed = True
         while changed:
             before = best
@@ -166,7 +165,6 @@ class Shrinker:
         return best
 
     def _indices(self, cut: Cut) -> list[int]:
-        """List the operators of a candidate that compute tensors."""
         names = set(self._computed(cut))
         return sorted({index for index, name in self.computed if name in names})
 
@@ -419,7 +417,7 @@ def reduce(
 
 
 class _Reducer:
-    """One reduction; see `reduce`."""
+    """Run one reduction; see `reduce`."""
 
     def __init__(
         self,
@@ -497,7 +495,6 @@ class _Reducer:
         replace_file(self.folder / STATE, [json.dumps(state).encode()])
 
     def run(self) -> Reduction:
-        """Reduce until nothing more can be removed."""
         block = self.graph.main
         best: Cut = (tuple(dict.fromkeys(block.outputs)), ())
         if not self.shrinker.fails(best):
@@ -538,8 +535,6 @@ class _Reducer:
             )
 
     def fails(self, cut: Cut) -> bool:
-        """Return whether the command fails on a part; it runs once for each."""
-
         def candidate() -> Candidate:
             part = self.shrinker.extract(cut)
             return Candidate(part, None if self.inputs is None else self.arrays_for(part))
@@ -547,7 +542,6 @@ class _Reducer:
         return self._answer(_key_of(cut), candidate, self.expect)
 
     def simplified_fails(self, candidate: Candidate, expect: Failure) -> bool:
-        """Return whether the command fails in the same way on a simplified program."""
         key = hashlib.sha256(b"".join(api.encode(candidate.graph)))
         for name, array in sorted((candidate.arrays or {}).items()):
             key.update(name.encode() + array.tobytes())
@@ -591,7 +585,6 @@ class _Reducer:
         return ended
 
     def arrays_for(self, part: Graph) -> dict[str, Array]:
-        """Return the arrays for a candidate's inputs."""
         assert self.inputs is not None
         arrays: dict[str, Array] = {}
         for slot in input_slots(part):

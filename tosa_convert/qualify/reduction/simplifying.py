@@ -1,8 +1,7 @@
 """Simplify what fails: smaller sizes, attributes without effect, and constants of one value.
 
-A candidate is a program with its inputs. Sizes change where they are given, which is in inputs,
-constants and shapes, and all others follow by the rules of TOSA, which also decide whether the candidate
-is a program at all.
+Sizes change where they are given, which is in inputs, constants and shapes, and all others follow by the
+rules of TOSA, which also decide whether the candidate is a program at all.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _ROUNDS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A program, and an array for each input by key; None if the program runs without."""
+    """Hold a program, and an array for each input by key; None if the program runs without."""
 
     graph: Graph
     arrays: dict[str, Array] | None = None
@@ -39,7 +38,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A size that a program gives: of a block's tensor, or the value of a shape."""
+    """Hold where a program gives a size: a block's tensor, or the value of a shape."""
 
     block: int
     name: str
@@ -47,7 +46,7 @@ class _Place:
 
 
 class Simplifier:
-    """Simplifies one program.
+    """Simplify one program.
 
     fails: whether a candidate still fails; only those that are programs of TOSA are asked about.
     """
@@ -283,7 +282,6 @@ def _cut_data(tensor: Tensor, shape: tuple[int, ...]) -> Constant | None:
 
 
 def _cut(array: Array, shape: tuple[int, ...]) -> Array:
-    """Return the first elements along each dimension."""
     cut: Any = array[tuple(slice(size) for size in shape)]
     return np.ascontiguousarray(cut).reshape(shape)
 
@@ -301,7 +299,7 @@ def _of_blocks(graph: Graph, blocks: list[Block]) -> Graph:
 
 
 def weight(graph: Graph) -> int:
-    """Return the elements of a program's inputs, constants and results."""
+    """Count the elements of a program's inputs, constants and results."""
     return sum(
         tensor.element_count() or 0
         for _, block in graph.blocks()

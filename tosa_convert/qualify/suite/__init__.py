@@ -1,1 +1,1 @@
-"""`suite`: folders of test cases, through our formats or on a backend, and the reports about them."""
+"""Run folders of test cases, through our formats or on a backend, and report on them: `suite`."""

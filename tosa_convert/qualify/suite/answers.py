@@ -1,4 +1,4 @@
-"""The answers of a suite: kept in a file as they come, judged, and reported.
+"""Keep the answers of a suite in a file as they come, judge them, and report on them.
 
 The file has JSON lines, so an interrupted run goes on where it was, and a case that ran twice counts
 once. An answer is kept with the fingerprint of all that decided it, and counts only for that.
@@ -36,7 +36,7 @@ _HINT: Final = "remove the file, and the cases run again"
 
 
 class Outcome(NamedTuple):
-    """What became of a case; the fields are those of `Answer`."""
+    """Hold what became of a case, in fields of `Answer`."""
 
     status: Status
     message: str = ""
@@ -47,17 +47,17 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of a case.
+    """Hold the outcome of a case.
 
     status: "pass"; "fail" if the outputs differ from the original's; "error" if there are none. On a
         backend the others occur, too; see `qualify_case`.
-    seconds: how long the case took. outputs: the number of tensors that were compared.
-    low_precision: which outputs may differ so much that faults are not seen, or "".
-    operator, types: what the case tests, and the element type of its first operand.
-    covers: of a program of several operators, each with its element type, such as "CONV2D INT8".
-    at_fault: of these the ones that `bisect` names if the result is wrong.
-    key: the fingerprint of what decided it, as far as that is known before the run.
-    read: the fingerprints of further files that the backend has read, by path.
+    outputs: the number of tensors that were compared. low_precision: which outputs may differ so much
+        that faults are not seen, or "".
+    operator, types: what the case tests, and the element type of its first operand. covers: of a program
+        of several operators, each with its element type, such as "CONV2D INT8". at_fault: of these the
+        ones that `bisect` names if the result is wrong.
+    key: the fingerprint of what decided it, as far as that is known before the run. read: the
+        fingerprints of further files that the backend has read, by path.
     backend_seconds, backend_processor_seconds: how long the backend ran, by the clock and on processors.
     backend_memory: the most bytes that it had at a time. Each is None if it is not known.
     """
@@ -79,7 +79,6 @@ class Answer:
     read: Mapping[str, str] = field(default_factory=dict)
 
     def further(self) -> dict[str, Any]:
-        """Return what the JSON says of a case besides what it says of every suite's."""
         lists = {"covers": list(self.covers), "at_fault": list(self.at_fault)}
         return {name: row for name, row in lists.items() if row}
 
@@ -87,8 +86,8 @@ class Answer:
     def counts_at(self) -> list[tuple[str, str]]:
         """Return the operators and types that the case says something about.
 
-        A network that passes says it of all that it covers. One that fails says it of those at fault, or
-        of no operator.
+        A network that passes says it of all that it covers; one that fails, of those at fault, or of
+        none.
         """
         rows = self.covers if self.status in ("pass", "not-run") else self.at_fault
         if not rows:
@@ -154,12 +153,11 @@ def _parsed(line: str, kind: type[Answer], where: str) -> Answer:
 
 
 class Journal:
-    """The answers by case: those of an earlier run that still count, and those that are added.
+    """Keep the answers by case: those of an earlier run that still count, and those that are added.
 
-    header: identifies the run. A file with another header is refused ("option-conflict").
-    kind: the class of the answers.
-    kept: chooses those that still count from all earlier ones.
-    A file that cannot be read or written, or has other content, is a "file-error".
+    header: identifies the run. A file with another header is refused ("option-conflict"). kept: chooses
+        those that still count from all earlier ones. A file that cannot be read or written, or has other
+        content, is a "file-error".
     """
 
     def __init__(
@@ -240,10 +238,9 @@ _COMMAND: Final = "tosa-flatbuffer suite"
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A case, and where it is kept if it does not pass.
+    """Hold a case, and where it is kept if it does not pass.
 
-    name: its name. source: its program. folder: where it is kept, None for nowhere.
-    command: runs it again.
+    folder: where it is kept, None for nowhere. command: runs it again.
     """
 
     name: str
@@ -258,10 +255,7 @@ class Failed:
         reference: Mapping[str, Array] = MappingProxyType({}),
         found: Mapping[str, Array] = MappingProxyType({}),
     ) -> None:
-        """Keep what shows the failure: the program, the inputs, the results, and what was said.
-
-        reference, found: the results of the reference and of the backend, if there are any.
-        """
+        """Keep what shows the failure: the program, the inputs, the message, and any results."""
         if self.folder is None:
             return
         with OutputFolder(self.folder) as target:
@@ -337,7 +331,7 @@ _LEAST_BYTES: Final = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A failure that is expected: cases whose name matches a pattern, and why."""
+    """Hold a failure that is expected: cases whose name matches a pattern, and why."""
 
     pattern: str
     reason: str
@@ -345,11 +339,10 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A run: its answers, and which of them are expected.
+    """Hold the answers of a run, and which of them are expected.
 
-    expected: by case, the reason of the failure that was expected.
-    unused: patterns that no case matches.
-    skipped: statuses that count as those of cases that are not run.
+    expected: by case, the reason of the failure that was expected. unused: patterns that no case
+        matches. skipped: statuses that count as those of cases that are not run.
     """
 
     answers: tuple[Answer, ...]
@@ -372,7 +365,6 @@ class Verdict:
 
     @property
     def unexpected_passes(self) -> list[Answer]:
-        """Return the cases that passed and were expected to fail."""
         return [a for a in self.answers if a.status == "pass" and a.case in self.expected]
 
     @property
@@ -435,7 +427,7 @@ def verdict(
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What changed since another run, by the names of cases."""
+    """Hold what changed since another run, by the names of cases."""
 
     failing: tuple[str, ...]
     passing: tuple[str, ...]
@@ -470,7 +462,7 @@ def changes(answers: Iterable[Answer], baseline: Mapping[str, str]) -> Changes:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """An earlier run: by case, its status, and what its backend used, if that is known."""
+    """Hold an earlier run: by case, its status, and what its backend used, if that is known."""
 
     statuses: Mapping[str, str]
     seconds: Mapping[str, float]
@@ -508,10 +500,10 @@ def read_baseline(path: Path) -> Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """How the backend's use of one thing changed since another run.
+    """Hold how the backend's use of one thing changed since another run.
 
     what: "time" or "memory". median: of all cases that have both numbers, the factor in the middle.
-    cases: by name, before and after, of those that use much more; the largest factor first.
+        cases: by name, before and after, of those that use much more; the largest factor first.
     """
 
     what: str

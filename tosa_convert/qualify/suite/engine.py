@@ -1,7 +1,7 @@
-"""The engine of `suite`: the cases of a plan, run side by side, and their answers, which are kept.
+"""Run the cases of a plan side by side, and keep their answers: the engine of `suite`.
 
 Cases run in local worker processes, or through any executor of `concurrent.futures` such as that of a
-Dask cluster. `journal` keeps the answers.
+Dask cluster.
 """
 
 from __future__ import annotations
@@ -51,17 +51,15 @@ ATTEMPTS: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A suite to run.
+    """Hold a suite to run.
 
-    names: the cases.
-    header: what identifies the run: answers of other settings are not continued.
-    decides: what else decides every answer: options, files of a backend, releases.
-    files: of a case, those that decide its answer.
-    run_case: runs one case; worker processes get it pickled, and `files`.
-    counts: the last line of the report, with places for the entries of `summary`.
-    skipped: statuses that do not fail the run.
-    kind: the class of the answers.
-    page: what the report in HTML says besides the answers; None if there is none.
+    names: the cases. header: what identifies the run: answers of other settings are not continued.
+    decides: what else decides every answer: options, files of a backend, releases. files: of a case,
+        those that decide its answer.
+    run_case: runs one case; worker processes get it pickled, and `files`. counts: the last line of the
+        report, with places for the entries of `summary`.
+    skipped: statuses that do not fail the run. kind: the class of the answers. page: what the report in
+        HTML says besides the answers; None if there is none.
     may_run: whether a case is one that runs; the others need not be counted by `sampled`.
     """
 
@@ -111,10 +109,7 @@ def run_plan(
     key = functools.partial(_key, decided=digest(plan.decides), files=plan.files)
 
     def kept(earlier: dict[str, Answer]) -> list[Answer]:
-        """Choose the answers that count: that of a case only if nothing that decided it has changed.
-
-        A case that ended in an error runs again.
-        """
+        """Choose the answers that count: no errors, and none for which something has changed."""
         wanted = set(plan.names)
         again = wanted <= earlier.keys() and not resume
         return [
@@ -140,17 +135,13 @@ def run_plan(
 
 
 def _key(name: str, *, decided: str, files: Callable[[str], list[str]]) -> str:
-    """Return the fingerprint of all that decides a case; a kept answer counts only for the same."""
     return digest([decided, name, of_files(files(name))])
 
 
 def answered(
     name: str, *, run: Callable[[str], Answer], key: Callable[[str], str], kind: type[Answer]
 ) -> Answer:
-    """Run a case, and say by its key what decided the answer.
-
-    A defect of ours in one case must not cost the answers of all others.
-    """
+    """Run a case; a defect of ours in it must not cost the answers of all others."""
     start = time.monotonic()
     before = key(name)
     try:
@@ -169,7 +160,6 @@ def run_all(
     *,
     progress: Callable[[Answer], None] = lambda answer: None,
 ) -> None:
-    """Run the cases that have no answer in the journal."""
     waiting = [name for name in names if name not in journal.answers]
     with contextlib.closing(run_cases(function, waiting)) as answers:
         for answer in answers:
@@ -179,7 +169,7 @@ def run_all(
 
 @dataclass(frozen=True, slots=True)
 class _Died:
-    """The answer for a case that killed its worker; `code` is minus the signal, or the exit code."""
+    """Answer for a case that killed its worker; `code` is minus the signal, or the exit code."""
 
     case: str
     code: int

@@ -1,7 +1,4 @@
-"""The answers of a suite as one HTML file: a table of what was tested, and every failure.
-
-The file needs nothing else: no script, no other file, and no network.
-"""
+"""Show the answers of a suite in one HTML file, which needs no other file, script or network."""
 
 from __future__ import annotations
 
@@ -51,10 +48,10 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table of a report.
+    """Hold a table of a report.
 
-    head: of the columns. numbers: indices of the columns that are numbers.
-    characters: those of the first column that fit a terminal.
+    head: of the columns. numbers: indices of the columns that are numbers. characters: those of the
+        first column that fit a terminal.
     """
 
     title: str
@@ -64,8 +61,6 @@ class Table:
     characters: int = 1000
 
     def as_html(self) -> str:
-        """Return the table as a part of a page."""
-
         def cells(row: tuple[str, ...]) -> str:
             return "".join(
                 f"<td>{escape(text)}</td>"
@@ -84,15 +79,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What a report says besides its answers.
+    """Hold what a report says besides its answers.
 
     title: of the page. about: what was run, in a few words.
     rows, columns: what the rows and the columns of the table are; a row is an answer's `operator`, a
         column its `types`, or those that it covers.
-    links: text and target of the links of a case that did not pass.
-    command: runs one case again.
-    tables: further tables.
-    folders: places whose absolute paths in messages are shown from the working folder.
+    links: text and target of the links of a case that did not pass. command: runs one case again.
+        tables: further tables. folders: places whose absolute paths in messages are shown from the
+        working folder.
     """
 
     title: str
@@ -116,7 +110,6 @@ class Page:
 
 
 def backend_page(root: Path, settings: Qualification) -> Page:
-    """Return the page of a backend. root: the folder of the cases. settings: how they were run."""
     claims = "all profiles and extensions"
     if settings.claims is not None:
         claims = ", ".join(sorted(settings.claims))
@@ -142,7 +135,6 @@ def backend_page(root: Path, settings: Qualification) -> Page:
 
 
 def html_report(run: Verdict, page: Page, target: Path) -> Iterator[bytes]:
-    """Iterate over the report in pieces."""
     cells: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     for answer in run.answers:
         for pair in answer.counts_at:
@@ -178,7 +170,6 @@ def html_report(run: Verdict, page: Page, target: Path) -> Iterator[bytes]:
 
 
 def _each_once(groups: Iterable[list[Answer]]) -> list[Answer]:
-    """Return the cases of several cells, each once."""
     return list({answer.case: answer for group in groups for answer in group}.values())
 
 

@@ -1,4 +1,4 @@
-"""A case of the official test suite: its program, its inputs, its reference and its verdict.
+"""Read a case of the official test suite, run its reference, and judge by its rules.
 
 As in the official runner, the reference is the reference model in FP64, each output is judged by the
 rule that the descriptor states for it, and inputs that have no file are generated. Outputs in blocks
@@ -66,10 +66,10 @@ _BIAS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class DotProduct:
-    """The numbers of DOT_PRODUCT.
+    """Hold the numbers of DOT_PRODUCT.
 
     absolute: largest error of an element in units. variance: largest mean of the squared errors.
-    is_unbiased: whether the sum of errors is limited, too.
+        is_unbiased: whether the sum of errors is limited, too.
     """
 
     absolute: float
@@ -79,11 +79,10 @@ class DotProduct:
 
 @dataclass(frozen=True, slots=True)
 class Compliance:
-    """The official rule for one tensor.
+    """Hold the official rule for one tensor.
 
-    mode: as the descriptor names it, with " unsigned" for unsigned data.
-    rule: for the modes about single elements that refer to a result in FP64.
-    dot_product: for that mode.
+    mode: as the descriptor names it, with " unsigned" for unsigned data. rule: for the modes about
+        single elements that refer to a result in FP64. dot_product: for that mode.
     """
 
     mode: str
@@ -215,7 +214,6 @@ def _special(reference: Array, bounds: Array | None, actual: Array, kind: DType)
 
 
 def _between(reference: Array, bounds: Array | None, actual: Array, kind: DType) -> Array:
-    """Check that integers lie between the reference and the bound."""
     assert bounds is not None
     return np.asarray((actual >= reference) & (actual <= bounds.astype(reference.dtype)))
 
@@ -433,7 +431,7 @@ _CONSTANTS: Final = ("CONST", "CONST_SHAPE")
 
 @dataclass(frozen=True, slots=True)
 class OfficialCase:
-    """A case that was read. description: its `desc.json`. source: the file of its program."""
+    """Hold a case that was read. description: its `desc.json`. source: the file of its program."""
 
     folder: Path
     description: dict[str, Any]
@@ -442,7 +440,6 @@ class OfficialCase:
 
     @property
     def graph(self) -> Graph:
-        """Return the program."""
         return self.program.graph
 
     @property
@@ -452,12 +449,10 @@ class OfficialCase:
 
     @property
     def rules(self) -> dict[str, dict[str, Any]]:
-        """Return the rows of `meta.compliance.tensors`."""
         rows = self.description.get("meta", {}).get("compliance", {}).get("tensors", {})
         return dict(rows)
 
     def rule(self, name: str) -> Compliance:
-        """Return the rule of `meta.compliance.tensors` for an output."""
         row = self.rules[name]
         try:
             return parse_compliance(
@@ -470,7 +465,7 @@ class OfficialCase:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The reference's outputs in FP64 by key, and their bounds if the descriptor asks for them.
+    """Hold the reference's outputs in FP64 by key, and their bounds if the descriptor asks for them.
 
     folder: where the official verifier gets what it judges.
     """
@@ -569,10 +564,7 @@ def run_reference(
 def problems(
     case: OfficialCase, reference: Reference, found: Mapping[str, Array]
 ) -> dict[str, str]:
-    """Return why the official rules refuse arrays, by output; empty if they accept all of them.
-
-    found: the backend's arrays by key, in the types of the outputs.
-    """
+    """Return why the official rules refuse arrays, by output; empty if they accept all of them."""
     result = {}
     outs = output_slots(case.graph)
     for slot in outs:

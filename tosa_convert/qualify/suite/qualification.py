@@ -1,4 +1,4 @@
-"""Cases of programs: found, converted and compared, or given to a backend and judged by their own rules.
+"""Find cases of programs; convert and compare them, or judge a backend on them by their own rules.
 
 A case is a folder with an official descriptor (`desc.json`), or with a model and `inputs.npz` as
 `bisect` writes them.
@@ -220,7 +220,6 @@ def _official(folder: Path, via: Via, options: RunOptions) -> tuple[Status, str,
 
 
 def _ours(folder: Path, via: Via, options: RunOptions) -> tuple[Status, str, int]:
-    """Run a case with `inputs.npz`."""
     path = model_of(folder)
     graph = as_graph(convert_there_and_back(path.read_bytes(), via))
     inputs = load_npz(folder / "inputs.npz", {s.key: s.shape for s in input_slots(graph)})
@@ -243,18 +242,17 @@ _EMPTY: Final = Graph(V1_0, [Region("main", [Block("main")])])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Qualification:
-    """How a backend is qualified.
+    """Say how a backend is qualified.
 
-    against, python: as for `open_backend`; a folder of results has a folder for each case.
-    claims: the profiles and extensions that the backend has; None for all.
-    level: "8k" or "none"; what exceeds it is not run.
-    timeout: seconds for one run of either side.
-    engine: what computes the reference; see `RunOptions`.
-    custom: what says the meaning of CUSTOM operators; see `load`.
-    keep: a folder that gets a folder for each case that does not pass.
-    reduce: reduce the inputs of a wrong case, for what is kept.
-    seeds: of further inputs on which a case must be right, too.
-    kinds: of those, "seed" for random and "edges" for edge inputs.
+    against, python: as for `open_backend`; a folder of results has a folder for each case. claims: the
+        profiles and extensions that the backend has; None for all. level: "8k" or "none"; what exceeds
+        it is not run.
+    timeout: seconds for one run of either side. custom: what says the meaning of CUSTOM operators; see
+        `load`.
+    keep: a folder that gets a folder for each case that does not pass. reduce: reduce the inputs of a
+        wrong case, for what is kept.
+    seeds: of further inputs on which a case must be right, too. kinds: of those, "seed" for random and
+        "edges" for edge inputs.
     strict: let a case fail whose outputs are of low precision, unless it has an official rule.
     """
 
@@ -276,11 +274,9 @@ class Qualification:
 
     @property
     def run_options(self) -> RunOptions:
-        """Return how a case is run for its golden answer."""
         return RunOptions(timeout=self.timeout, engine=self.engine)
 
     def program_of(self, folder: Path) -> Program:
-        """Return the program of a case that has `inputs.npz`."""
         return load_program(model_of(folder), ReadOptions(custom=self.custom))
 
     @property
@@ -354,8 +350,7 @@ def may_run(root: str, name: str, *, settings: Qualification) -> bool:
 def why_not_selected(case: OfficialCase, settings: Qualification) -> str:
     """Return why a backend with these claims need not run a case, or "".
 
-    Profiles and extensions are those that the descriptor states; without them, those that the rules
-    of TOSA ask for.
+    Profiles and extensions are those that the descriptor states, or that the rules of TOSA ask for.
     """
     needs = case.description.get("test_requirements")
     if needs is None or settings.claims is None:
@@ -413,9 +408,9 @@ Results = Mapping[str, Array]
 def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
     """Run one case on a backend.
 
-    The status is "pass"; "wrong" if the rules refuse a result; "refused" if the backend does not
-    support the program; "crashed" if it gave no result; "not-run" with the reason; "error" if the case
-    is damaged, or the backend cannot be reached.
+    The status is "pass"; "wrong" if the rules refuse a result; "refused" if the backend does not support
+    the program; "crashed" if it gave no result; "not-run" with the reason; "error" if the case is
+    damaged, or the backend cannot be reached.
     """
     start = time.monotonic()
     folder = Path(os.path.normpath(Path(root, name).absolute()))
@@ -483,7 +478,7 @@ def _saved_case(
 
 
 class _Verdict(NamedTuple):
-    """What is wrong with the results for some inputs, or "", and these results."""
+    """Say what is wrong with the results for some inputs, or "", and hold these results."""
 
     wrong: str
     tensors: int
@@ -498,7 +493,7 @@ _Judge = Callable[[dict[str, Array], Path], _Verdict]
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A case on a backend."""
+    """Judge a case on a backend."""
 
     graph: Graph
     backend: Backend
@@ -507,7 +502,6 @@ class _Run:
     failed: Failed
 
     def like_check(self, arrays: dict[str, Array], scratch: Path) -> _Verdict:
-        """Judge the backend as `check` does."""
         options, graph, backend = self.settings.run_options, self.graph, self.backend
         reference = Reference(graph, arrays, options, self.settings.tolerances)
         expected = reference.outputs

@@ -1,1 +1,1 @@
-"""The verbs of qualification: `bisect`, `fuzz`, `generate`, `power`, `reduce`, `suite`."""
+"""Define the verbs of qualification: `bisect`, `fuzz`, `generate`, `power`, `reduce`, `suite`."""

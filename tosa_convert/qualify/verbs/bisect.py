@@ -1,4 +1,4 @@
-"""`bisect`: the operators at which a backend goes wrong, and how."""
+"""Define `bisect`: the operators at which a backend goes wrong, and how."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`chain`: from the float model to the device, where an error comes in."""
+"""Define `chain`: from the float model to the device, where an error comes in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fuzz`: random valid programs on a consumer, until time is over; what fails is reduced."""
+"""Define `fuzz`: random valid programs on a consumer, until time is over; what fails is reduced."""
 
 from __future__ import annotations
 

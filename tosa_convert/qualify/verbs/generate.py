@@ -1,4 +1,4 @@
-"""`generate`: random valid graphs, as models or as cases for `suite`."""
+"""Define `generate`: random valid graphs, as models or as cases for `suite`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`power`: how small a wrong number `check` and `bisect` report."""
+"""Define `power`: how small a wrong number `check` and `bisect` report."""
 
 from __future__ import annotations
 

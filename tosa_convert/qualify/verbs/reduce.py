@@ -1,4 +1,4 @@
-"""`reduce`: the smallest part of a model on which a command still fails."""
+"""Define `reduce`: the smallest part of a model on which a command still fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work of `suite`: processes, progress, reports."""
+"""Do the work of `suite`: processes, progress, reports."""
 
 from __future__ import annotations
 

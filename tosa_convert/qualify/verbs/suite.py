@@ -1,4 +1,4 @@
-"""`suite`: cases that are converted, given to a backend, or lowered from frameworks, and checked."""
+"""Define `suite`: cases that are converted, given to a backend, or lowered, and checked."""
 
 from __future__ import annotations
 
