@@ -29,9 +29,7 @@ from tosa_convert.golden.accuracy.criteria import (
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.shown import Shown
 
-# --------------------------------------------------------------------------------------------------
-# how large the errors of a tensor are: mean, largest, quantiles, signal-to-noise ratio, cosine.
-# The errors are added part by part, so memory does not grow with the tensor.
+# -- how large the errors of a tensor are, added part by part: memory does not grow with it --------
 
 #: The fractions of the elements for which the largest error is stated.
 QUANTILES: Final = (0.5, 0.9, 0.99)
@@ -162,7 +160,6 @@ _CLEAR: Final = 5.0
 #: allowed. Of 28,800 correct results at edge inputs, five measurements reject one: it errs by 1.15 times
 #: what they allow.
 CONFIRMATIONS: Final = ((5, math.inf), (20, 2.0))
-#: What a command ends with after a weak verdict.
 EXIT_WEAK: Final = 5
 
 

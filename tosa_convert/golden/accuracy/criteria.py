@@ -28,8 +28,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import counted
 
-# --------------------------------------------------------------------------------------------------
-# tolerances that a user gives for tensors by name, and the default ones of each element type.
+# -- tolerances that a user gives for tensors by name, and the default ones of each element type ---
 
 #: Default tolerances, and the least of each as a multiple of the unit in the last place of 1.
 DEFAULT_ATOL: Final = 1e-5
@@ -156,7 +155,6 @@ _MAY_ERR: Final = "may err by {:.2%} of its values, and smaller faults are not s
 SMALLEST_GROUP: Final = 8
 #: Errors below the smallest normal number of a type do not count, if that is as small as this.
 _TINY: Final = 1e-30
-#: The bits of the exponent of FP64.
 _EXPONENT: Final = 0x7FF << 52
 #: How reports call the criterion of a measured error.
 NETWORK_LABEL: Final = f"network, {ELEMENT_MULTIPLE:g} times the measured error"

@@ -357,8 +357,7 @@ def _bounds(
     return np.asarray(found).reshape(value.shape)
 
 
-# --------------------------------------------------------------------------------------------------
-# results that TOSA leaves open: integers that NaN was cast to, and the larger one of 0 and -0.
+# -- results that TOSA leaves open: integers that NaN was cast to, and the larger one of 0 and -0 --
 # CAST of floating point gives `round_to_nearest_int(value)`, and no integer is the nearest one to
 # NaN. Processors give 0, the least or the greatest integer, and so do the reference model and
 # numpy. 0 and -0 are equal for TOSA, so that MAXIMUM may return either; RECIPROCAL makes
@@ -467,7 +466,6 @@ def _rounds_to_integer(block: Block, operator: Operator) -> bool:
     return source.dtype.is_float and is_integer and result.scale is None
 
 
-#: Runs with errors.
 RUNS: Final = 6
 #: Of these, the first ones, in which the errors of functions have one sign in the whole program.
 COHERENT: Final = 2

@@ -29,7 +29,6 @@ from tosa_convert.reference.parts import slices
 FLOATS: Final = {row.name: row.numbers for row in DTYPES if row.numbers is not None}
 #: The number that the MXINT8 code 1 encodes.
 MXINT8_UNIT: Final = 1 / 64
-#: Elements that are looked at together.
 _PART: Final = 1 << 14
 
 

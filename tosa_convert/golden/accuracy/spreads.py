@@ -431,8 +431,7 @@ def _near(table: Array, axis: int) -> Array:
     return np.asarray(mean)
 
 
-# --------------------------------------------------------------------------------------------------
-# error amplification at discontinuities and kinks, which a few runs alone may miss.
+# -- error amplification at discontinuities and kinks, which a few runs alone may miss -------------
 
 #: How many times their spread the operands of an operator that decides are moved.
 _MOVED_BY: Final = 6.0

@@ -308,8 +308,7 @@ def _compute_all(
     }
 
 
-# --------------------------------------------------------------------------------------------------
-# results of operators that read subnormal numbers as zeros, which TOSA lets implementations do.
+# -- results of operators that read subnormal numbers as zeros, which TOSA lets implementations do -
 
 
 @dataclass(slots=True)

@@ -62,12 +62,9 @@ from tosa_convert.io.files import map_file
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.process.child import Ended, last_words
 
-# --------------------------------------------------------------------------------------------------
-# backends that run programs on an engine of our own: another version of the model, and numpy.
+# -- backends that run programs on an engine of our own: another version of the model, and numpy ---
 
-#: The backend that runs programs by the definitions of `tosa_convert.reference`.
 NUMPY: Final = "numpy"
-#: The backend that runs programs on the reference model.
 REFERENCE_MODEL: Final = "reference-model"
 
 

@@ -67,7 +67,6 @@ READ_FILE: Final = "read.json"
 _read: set[str] = set()
 
 
-#: The folders of installed files.
 _PREFIXES: Final = tuple(
     path + os.sep
     for prefix in (sys.prefix, sys.base_prefix)
@@ -138,11 +137,9 @@ def _import_first(names: tuple[str, ...]) -> None:
     importlib.import_module(names[-1])
 
 
-# --------------------------------------------------------------------------------------------------
-# fingerprints of all that decides an answer: a kept answer counts only while they stay the same.
+# -- fingerprints of all that decides an answer: a kept answer counts only while they stay the same
 # They are made of contents and releases: a time or a size says nothing about what a file has.
 
-#: Bytes of a file that are in memory at a time.
 _PIECE: Final = 1 << 20
 #: Prints which packages a Python has, and in which releases.
 _INSTALLED: Final = """
@@ -399,7 +396,6 @@ MISSING: Final = 3
 REFUSED: Final = 77
 #: ... that cannot reach its device, which says nothing of the program: EX_TEMPFAIL of sysexits.h.
 UNREACHABLE: Final = 75
-#: Signal of a failed assertion in native code.
 _SIGABRT: Final = 6
 #: Software that runs models -> how to install it.
 PACKAGES: Final = {

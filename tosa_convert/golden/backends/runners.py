@@ -111,7 +111,6 @@ def _torch_mlir(*passes: str) -> Adapter:
     return Adapter("torch-mlir", pipeline=f"builtin.module({','.join(functions)})")
 
 
-#: Consumers by the name that `--against` takes.
 ADAPTERS: Final[Mapping[str, Adapter]] = {
     "tosa-opt": _tosa_opt("{mlir}", "-o", "{program}.mlir"),
     "tosa-opt:bytecode": _tosa_opt("{mlir}", "--emit-bytecode", "-o", "{program}.mlirbc"),
@@ -459,7 +458,6 @@ def open_folder(folder: Path) -> LazyArrays:
 
 #: Software whose models have states that are known after each call.
 WITH_STATES: Final = frozenset(["torch", "jax", "tflite", "tensorflow"])
-#: Software that does not show all states of a model.
 HIDES_STATES: Final = frozenset(["tflite", "tensorflow"])
 
 

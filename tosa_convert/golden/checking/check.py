@@ -84,7 +84,6 @@ if TYPE_CHECKING:
 #: Element types that become FP32, and what texts call them.
 _NARROW: Final = frozenset(row for row in (*FLOATS, *FP8) if row is not FP32)
 _SHORTER: Final = f"{', '.join(row.name for row in FLOATS if row is not FP32)} and FP8"
-#: The note of a comparison of a widened program.
 WIDENED: Final = f"widened: both sides computed in FP32 in place of {_SHORTER}"
 
 
@@ -375,7 +374,6 @@ def _recorded_outputs(graph: Graph, backend: Record, inputs: Mapping[str, Array]
     return with_slot_types(LazyArrays(keys, backend.arrays.__getitem__), outputs)
 
 
-#: Opens a backend for one set of inputs.
 OpenBackend = Callable[[Mapping[str, Array]], Backend]
 
 
@@ -578,8 +576,7 @@ def runs_as_json(
     return json.dumps(content, indent=1, allow_nan=False)
 
 
-# --------------------------------------------------------------------------------------------------
-# check a program on a backend with the inputs of several seeds: random ones and edge inputs.
+# -- the inputs of several seeds: random ones and edge inputs --------------------------------------
 
 
 def takes_edge_inputs(against: str) -> bool:

@@ -207,7 +207,6 @@ def _spread(size: int) -> Array:
     return np.unique(np.random.default_rng(size).integers(0, size, _MOST))
 
 
-#: The courses of a loop by how many turns it takes.
 _TURNS: Final = ("0 turns", "1 turn", "2 turns", "more turns")
 
 

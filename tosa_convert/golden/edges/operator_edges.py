@@ -403,9 +403,7 @@ _OWN: Final[dict[str, OwnEdges]] = table_of(
 )
 
 
-# --------------------------------------------------------------------------------------------------
-# operands that bring an operator to one of its edges, found by trying values at the operator
-# alone.
+# -- operands that bring an operator to an edge, found by trying values at the operator alone ------
 
 #: Elements of a result at which values are tried.
 _PLACES: Final = 4

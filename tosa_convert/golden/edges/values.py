@@ -30,13 +30,10 @@ from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of, operat
 # The code of an integer is its value. Those of floating point count the numbers of the type: 0 is
 # 0 and -0 is -1, the smallest positive number is 1, and NaN is above infinity.
 
-#: The code of -0.
 NEGATIVE_ZERO: Final = -1
-#: The code of NaN, of the types that have it.
+#: The codes of the types that have them; what is between 0 and the smallest normal one is subnormal.
 NAN: Final[dict[str, int]] = {}
-#: The code of infinity, of the types that have it.
 INFINITE: Final[dict[str, int]] = {}
-#: Those of the smallest normal numbers: what is between 0 and this is subnormal.
 SMALLEST_NORMAL: Final[dict[str, int]] = {}
 for _row in (*FLOATS, *FP8):
     if _row.numbers is not None:
@@ -105,25 +102,9 @@ _BITS: Final = {SMALL: 16, MODERATE: 24, LARGE: 31, HUGE: 63, ALL: 64}
 #: and SIGMOID resolve, multiples of pi/2.
 _TURNS: Final = (
     *(0.1, 0.25, 1 / 3, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0),
-    *(
-        np.pi / 2,
-        np.pi,
-        4.5,
-        7.5,
-        8.5,
-        9.0,
-        10.0,
-        16.5,
-        17.0,
-        20.0,
-        45.0,
-        50.0,
-        60.0,
-        88.5,
-        89.0,
-        104.0,
-    ),
-    *(126.5, 127.0, 127.5, 128.0, 128.5, 254.5, 255.0, 255.5, 256.0, 2047.0, 2049.0, 11.0, 12.0),
+    *(np.pi / 2, np.pi, 4.5, 7.5, 8.5, 9.0, 10.0, 11.0, 12.0, 16.5, 17.0, 20.0, 45.0, 50.0, 60.0),
+    *(88.5, 89.0, 104.0, 126.5, 127.0, 127.5, 128.0, 128.5, 254.5, 255.0, 255.5, 256.0),
+    *(2047.0, 2049.0),
     *(32766.5, 32767.0, 32767.5, 32768.0, 32768.5, 65504.0, 65519.0, 65520.0, 1e4, 1e5),
     *(2.0**23 - 0.5, 2.0**24, 2.0**24 + 2, 2.0**31 - 128, 2.0**31, 2.0**32, 2.0**63),
 )
@@ -354,10 +335,6 @@ def _grid(
 
 # -- single elements of a program: of which elements they are made, and how a run computes them ----
 
-# --------------------------------------------------------------------------------------------------
-# single elements of an operator: of which elements of its operands, and for other values of
-# these.
-
 #: Rules of one operator that an element can break, one after another.
 _MOST_RULES: Final = 6
 
@@ -550,9 +527,7 @@ def inputs_of(block: Block, names: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys(block.inputs) if name in found]
 
 
-# --------------------------------------------------------------------------------------------------
-# one run of a program on numpy, with the values on the way, up to where TOSA leaves a result
-# open.
+# -- a run on numpy, with the values on the way, up to where TOSA leaves a result open -------------
 
 #: Codes of errors that other values avoid.
 _OF_VALUES: Final = frozenset(("refmodel-refused", "input-mismatch"))

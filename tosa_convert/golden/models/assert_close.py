@@ -41,7 +41,6 @@ _CLASSES: Final = {
     ("onnx", "ModelProto"): "onnx",
     ("flax", "Module"): "jax",
 }
-#: The failing tensors that a message shows.
 _SHOWN: Final = 5
 
 

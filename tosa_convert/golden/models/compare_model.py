@@ -153,7 +153,6 @@ def _note(
     )
 
 
-#: Calls in a row of a model with states.
 CALLS: Final = 3
 #: The runtime whose models have numbers where a program has integers of a scale.
 _IN_NUMBERS: Final = "torch"

@@ -61,7 +61,6 @@ _SCALE_CODES: Final = (124, 130)
 _MOST_ELEMENTS: Final = INT32_MAX
 #: The share of the elements of random inputs that are evenly spread over exponents.
 _SIZED: Final = 0.125
-#: The numbers of the types of floating point in which programs compute.
 _FLOATS: Final = {row.name: row.numbers for row in FLOATS if row.numbers is not None}
 
 
@@ -498,7 +497,6 @@ def final_states(
     return states
 
 
-#: Read with no options.
 AS_IT_IS = ReadOptions()
 
 

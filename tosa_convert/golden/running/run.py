@@ -69,9 +69,7 @@ from tosa_convert.reference.call import Inside, Step
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-# --------------------------------------------------------------------------------------------------
-# control flow taken apart: the branch that is taken and the iterations of a loop, each as a
-# graph.
+# -- control flow taken apart: the branch that is taken and a loop's iterations, each as a graph ---
 # Nothing in a region sees the block around it except through the operator's operands, so a branch
 # is a graph whose inputs are known as soon as the operands are. A loop is its condition and its
 # body in turn. Variables are the exception: what a region reads from them depends on everything
@@ -197,7 +195,6 @@ BATCH_BYTES: Final = 256 << 20
 BATCH_TENSORS: Final = 256
 #: Names of tensors in regions that are looked at before a run.
 REGION_NAMES: Final = 100_000
-#: The number of an iteration in the name of a tensor.
 _TURN: Final = re.compile(r"\[\d+\]")
 #: Characters of a tensor's name that its file's name repeats, and bytes: systems take 255 in all.
 _NAME_CHARACTERS: Final = 120

@@ -82,7 +82,6 @@ if TYPE_CHECKING:
 
 # -- runs programs in this process, by the definitions of `tosa_convert.reference` -----------------
 
-#: What the name of a file with bounds begins with.
 BOUNDS_PREFIX: Final = "bounds_"
 
 
@@ -208,8 +207,7 @@ def _refuse_exceeded_level(graph: Graph, level: str) -> None:
         raise TosaConvertError(found)
 
 
-# --------------------------------------------------------------------------------------------------
-# explain why the reference model refused a graph: operator, rule and shapes instead of its log.
+# -- why the reference model refused a graph: operator, rule and shapes instead of its log ---------
 # On stderr the model prints the check that failed (a condition of its source), a sentence, and
 # sometimes the node's number and type. Otherwise a second run with its trace on names the node.
 

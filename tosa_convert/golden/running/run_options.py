@@ -21,8 +21,7 @@ from tosa_convert.graph.versions import newer_than
 from tosa_convert.io.options import refuse_time_limit
 from tosa_convert.rules.amounts import multiply_accumulates
 
-# --------------------------------------------------------------------------------------------------
-# how long a program runs on the reference model, as an estimate, and how much of a run is done.
+# -- how long a program runs on the reference model, as an estimate, and how much of a run is done -
 
 #: Is told how much of a run is done, and how much there is, in any unit.
 Progress = Callable[[float, float], None]

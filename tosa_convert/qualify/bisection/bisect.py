@@ -258,7 +258,6 @@ class WholeProgram:
         return None
 
 
-#: What is said of an operator whose results depend on other runs.
 AFTER_OTHERS: Final = (
     "its results depend on the run before, and are right if that had the same operands"
 )

@@ -243,7 +243,6 @@ def save_case(divergence: Divergence, folder: PathLike, backend: Backend) -> lis
 
 # -- each operator judged by itself, on operands that are not in doubt -----------------------------
 
-#: Code of the error for a part that the backend does not compute.
 REFUSED: Final = "backend-refused"
 
 
@@ -646,9 +645,7 @@ class Search:
         return self.divergence(indices, case, "by-itself")
 
 
-# --------------------------------------------------------------------------------------------------
-# the search in results that a backend recorded: the operators between recorded tensors are
-# judged.
+# -- results that a backend recorded: the operators between recorded tensors are judged ------------
 
 
 class RecordSearch(Search):

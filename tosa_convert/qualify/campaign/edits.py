@@ -151,7 +151,6 @@ def _plus_nothing(at: Detour) -> str:
     return at.edit.emit("ADD", [at.value, nothing])
 
 
-#: The detours by what they do.
 DETOURS: Final[Mapping[str, Callable[[Detour], str]]] = {
     "transposed twice": _transposed_twice,
     "reshaped twice": _reshaped_twice,
@@ -525,7 +524,6 @@ def _numbers(op: Operator, name: str) -> tuple[int, ...]:
     return tuple(int(one) for one in value)
 
 
-#: The edits of this file.
 RESTRUCTURES: Final[tuple[Callable[[Graph, random.Random], Changed | None], ...]] = (
     with_computed_shape,
     with_free_constants,

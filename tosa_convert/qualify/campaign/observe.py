@@ -42,11 +42,8 @@ from tosa_convert.rules.public import find_violations
 _SIZES: Final = (1, 1, 1, 2, 2, 3, 5, 8, 13, 21)
 #: How many kinds of operators a program of few kinds has: they take what one another computed.
 _FEW: Final = (1, 2, 3, 4)
-#: Edits of a program, at most.
 _EDITS: Final = 3
-#: How often the structure of a program is changed as well.
 _RESTRUCTURED: Final = 0.3
-#: Operators of a part of a model, at most.
 _PART: Final = 12
 
 

@@ -59,7 +59,6 @@ from tosa_convert.version import __version__
 #: How often the consumer runs to reduce a program.
 RUNS: Final = 200
 FILE: Final = "finding.json"
-#: Packages of consumers, whose releases are part of a report.
 _PACKAGES: Final = (
     "iree-base-compiler",
     "torch-mlir",
@@ -369,7 +368,6 @@ _BATCH: Final = 8
 _REDUCED: Final = 2
 
 
-#: Seconds that a reduction has at least.
 LEAST_SECONDS: Final = 20.0
 
 

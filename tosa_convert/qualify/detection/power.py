@@ -59,7 +59,6 @@ Verb = Literal["check", "bisect"]
 VERBS: Final[tuple[Verb, ...]] = ("check", "bisect")
 
 
-#: What the table's cells mean.
 _LEGEND: Final = (
     "Sizes are units in the last place, or steps of integers: the median of what is reported (and of "
     "the noise).\nThe last columns have the largest ratio of the two; no effect: no output changes."
@@ -228,7 +227,6 @@ def _ratio_text(ratio: float | None) -> str:
     return f"{ratio:.1f}" if math.isfinite(ratio) else "never"
 
 
-#: Tensors that are changed unless the caller says otherwise.
 MOST_TENSORS: Final = 250
 
 

@@ -25,7 +25,6 @@ from tosa_convert.io import log
 from tosa_convert.io.files import map_file, open_regular, walk
 from tosa_convert.io.formats import MODEL_EXTENSIONS, is_saved_model
 
-#: Functions of a Python file that make a model.
 _PREFIX: Final = "make_"
 #: The file of an ONNX node test, and the folders with its inputs and outputs.
 NODE_TEST_MODEL: Final = "model.onnx"
@@ -211,8 +210,7 @@ def short_name(name: str) -> str:
     return member.removeprefix(_PREFIX) if colon and path.endswith(".py") else Path(name).stem
 
 
-# --------------------------------------------------------------------------------------------------
-# what ONNX's files say, read without the package onnx: tensors, and the operators of a model.
+# -- what ONNX's files say, read without the package onnx: tensors, and the operators of a model ---
 # Field numbers are those of ONNX's schema, onnx.proto.
 
 #: ONNX's number of an element type -> its elements. Those of 4 bits have a byte each here.

@@ -21,8 +21,7 @@ from tosa_convert.rules.profiles import complete, fits, listed, parse
 from tosa_convert.rules.types import Element, TypeRow, rows
 from tosa_convert.rules.values import TensorType
 
-# --------------------------------------------------------------------------------------------------
-# what random programs may have: the element types, profiles, extensions and level of a target.
+# -- what random programs may have: the element types, profiles, extensions and level of a target --
 # The rows of operators decide: which operators are chosen at all, and whether one with the
 # operands that were chosen is kept.
 
@@ -120,7 +119,6 @@ def _inputs(target: Target, known: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in known if dtype(name) in found)
 
 
-#: The most elements of a tensor.
 MOST_ELEMENTS: Final = 2048
 #: Largest absolute value of an integer input; random inputs for the reference model keep to it.
 INPUT_BOUND: Final = {

@@ -47,7 +47,6 @@ _BOUNDS: Final[dict[str, Callable[[int, int], int]]] = {
 }
 #: Whether RESCALE takes its input and its result as unsigned.
 _SIGNS: Final = (*((False, False),) * 2, (True, False), (False, True))
-#: The size of a table, by the element type of its indices.
 _TABLE_SIZES: Final = {"INT8": 256, "INT16": 513}
 
 
@@ -182,33 +181,14 @@ def _zero_point(g: RandomBuilder, element_type: str, unsigned: bool) -> int:
     return g.random.choice((0, MIDDLE_OF_UINT16)) if unsigned else 0
 
 
-# --------------------------------------------------------------------------------------------------
-# control flow, variables and shapes. The operators of regions keep their operand's type and
-# shape.
+# -- control flow, variables and shapes: operators of regions keep their operand's type and shape --
 
 _KEEP_TYPE: Final = (
-    "ABS",
-    "ADD",
-    "BITWISE_NOT",
-    "CEIL",
-    "CLAMP",
-    "COS",
-    "FLOOR",
-    "IDENTITY",
-    "LOGICAL_NOT",
-    "LOGICAL_XOR",
-    "MAXIMUM",
-    "MINIMUM",
-    "NEGATE",
-    "REVERSE",
-    "SIGMOID",
-    "SIN",
-    "SUB",
-    "TANH",
+    *("ABS", "ADD", "BITWISE_NOT", "CEIL", "CLAMP", "COS", "FLOOR", "IDENTITY", "LOGICAL_NOT"),
+    *("LOGICAL_XOR", "MAXIMUM", "MINIMUM", "NEGATE", "REVERSE", "SIGMOID", "SIN", "SUB", "TANH"),
 )
 #: A loop's body runs again on its own result: no value may grow with each iteration.
 _KEEP_RANGE: Final = tuple(name for name in _KEEP_TYPE if name not in ("ADD", "SUB"))
-#: Levels of nested regions.
 _MOST_NESTED: Final = 2
 _MOST_ITERATIONS: Final = 4
 

@@ -292,7 +292,6 @@ def _resize(g: RandomBuilder, name: str) -> None:
     )
 
 
-#: Numerators and denominators of RESIZE.
 _SCALES: Final = ((1, 1), (2, 1), (4, 2), (3, 2), (2, 3), (1, 2), (8, 5))
 _BLOCK: Final = 32
 _SCALE: Final = "FP8UE8M0"
@@ -301,7 +300,6 @@ _DATA: Final = tuple(row.name for row in BLOCK_SCALED)
 _BLOCKED: Final = tuple(
     dict.fromkeys(str(row.operands[0]) for row in rows(operator("CAST_TO_BLOCK_SCALED")))
 )
-#: The exponents of scales.
 _EXPONENTS: Final = (-3, 3)
 Pair = tuple[Any, Any]
 
@@ -414,8 +412,7 @@ def _rows(g: RandomBuilder, shape: Sequence[int]) -> tuple[tuple[tuple[int, ...]
     return tuple(indices), count
 
 
-# --------------------------------------------------------------------------------------------------
-# operators on block-scaled tensors, which hold their scales. Programs have them only if asked.
+# -- operators on block-scaled tensors, which hold their scales; programs have them only if asked --
 
 _HELD_BLOCK: Final = 32
 

@@ -218,7 +218,6 @@ class Shrinker:
         return extract(self.graph, cut[0], cut[1])
 
 
-#: Runs that a reduction may take.
 _SHRINKING_RUNS: Final = 60
 
 
@@ -334,7 +333,6 @@ class Failure:
 ANY_FAILURE: Final = Failure()
 #: How often the command runs unless the caller says otherwise.
 RUNS: Final = 1000
-#: The file of the work folder that has the answers.
 STATE: Final = "state.json"
 
 

@@ -24,7 +24,6 @@ from tosa_convert.rules.public import find_violations
 
 #: Attribute -> the value of each of its elements that has no effect.
 _SIMPLE: Final = {"pad": 0, "out_pad": 0, "stride": 1, "dilation": 1, "kernel": 1}
-#: Rounds over all that can be simplified.
 _ROUNDS: Final = 4
 
 

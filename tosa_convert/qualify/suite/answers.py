@@ -230,7 +230,6 @@ class Journal:
 # -- what is kept of a case that does not pass, and inputs that are reduced for it -----------------
 
 _LOG: Final = "log.txt"
-#: The files that are kept of a case.
 _KEPT: Final = ("model.tosa", "inputs.npz", "reference.npz", "found.npz", _LOG)
 #: What the command that runs a case again begins with.
 _COMMAND: Final = "tosa-flatbuffer suite"
@@ -317,7 +316,6 @@ FAILED: Final = ("fail", "error", "wrong", "refused", "crashed")
 #: Those of them that do not fail a run, unless asked: the backend does not support the program.
 SKIPPED: Final = frozenset({"refused"})
 
-#: The statuses that only a backend's run has.
 BACKEND_STATUSES: Final = ("wrong", "refused", "crashed", "not-run")
 
 

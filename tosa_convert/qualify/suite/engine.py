@@ -45,7 +45,6 @@ from tosa_convert.qualify.suite.qualification import (
 #: Runs a function on each of many cases; yields the answers as they come, in any order.
 CaseRunner = Callable[[Callable[[str], Answer], list[str]], Generator[Answer, None, None]]
 
-#: How often a case runs if its worker process dies.
 ATTEMPTS: Final = 2
 
 

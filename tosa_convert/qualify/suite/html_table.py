@@ -41,7 +41,6 @@ _NETWORKS: Final = (
 )
 #: Characters of a message in the table; the folder of the case has all of it.
 _MESSAGE_CHARACTERS: Final = 600
-#: Cases in the table of those that took the backend longest.
 _SLOWEST: Final = 50
 _MIB: Final = 1 << 20
 

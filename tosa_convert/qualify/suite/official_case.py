@@ -282,10 +282,7 @@ def _first_refused(accepted: Array, reference: Array, actual: Array) -> str:
     )
 
 
-# -- the case --------------------------------------------------------------------------------------
-
-# --------------------------------------------------------------------------------------------------
-# the files of an official case: its descriptor, read and checked, and data that a library makes.
+# -- the files of an official case: its descriptor, read and checked, and data that a library makes
 # A descriptor comes from elsewhere, and the reference model reads and writes every file that it
 # names. So the model gets a descriptor of our own, whose files are in a temporary folder. For
 # inputs without a file it says by which generator, range and seed the library of the reference
@@ -320,7 +317,6 @@ _FIELDS: Final[Mapping[str, tuple[bool, type | Callable[[object], bool]]]] = {
     "meta.compliance": (False, dict),
     "meta.compliance.tensors": (False, _are_rows),
 }
-#: Fields that the reference model gets as they are.
 _FOR_THE_MODEL: Final = ("expected_failure", "test_requirements", "meta")
 _ABSENT: Final = object()
 

@@ -60,7 +60,6 @@ from tosa_convert.version import STAMP
 PRINTED_CASES = 20
 #: What ends the message of an error.
 _CODE: Final = re.compile(r"\[(?:" + "|".join(CODES) + r")(?:: \S+)?\]$")
-#: Further inputs of each seed.
 _BOTH: Final = ("seed", "edges")
 _ALWAYS: Final = (
     ", {outputs} outputs compared, {seconds} s, {cases_per_second} cases/s; "
