@@ -134,10 +134,7 @@ def differences(one: Array, other: Array) -> tuple[Array, Array]:
 
 
 def ulp_distance(one: Array, other: Array) -> float:
-    """Return the largest distance in representable values; infinite for NaN.
-
-    0 for integers, and for types below 8 bits and scales, whose codes are not in the values' order.
-    """
+    """Return the largest distance in representable values: infinite for NaN, 0 for unordered codes."""
     if is_integer(one.dtype) or one.dtype.name.startswith(("float4_", "float6_", "float8_e8")):
         return 0.0
     if np.isnan(one).any() or np.isnan(other).any():

@@ -207,10 +207,7 @@ class Spread:
 
 
 def leanings(errors: Array, exact: Array, sigma: Array) -> list[Array]:
-    """Return what the errors of each row, each channel and the whole add up to, in spreads.
-
-    First as they are, and then each with its weight in a slope against the exact numbers.
-    """
+    """Return the sums of errors, also along a slope, of each row, each channel and the whole."""
     weights = slope_weights(exact, sigma)
     with np.errstate(all="ignore"):
         parts = np.where(sigma > 0, errors / sigma, 0.0)
@@ -235,11 +232,7 @@ def sums_of_groups(array: Array) -> list[Array]:
 
 @dataclass(frozen=True, slots=True)
 class NetworkCheck:
-    """Hold the spread of a tensor of a network.
-
-    more: measures it by so many measurements in all, to confirm that a tensor is wrong; None if that
-        fails.
-    """
+    """Hold the spread of a tensor, and what measures it in more runs to confirm that it is wrong."""
 
     dtype: DType
     spread: Spread

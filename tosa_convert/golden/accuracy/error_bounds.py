@@ -454,10 +454,7 @@ def rule_of(
 def _rule_of_regions(
     graph: Graph, operator: Operator, output: str, *, official: bool
 ) -> Rule | None:
-    """Return the rule for an output of control flow: that of the branch that is not exact.
-
-    The errors of a loop's iterations add up, so a loop that is not exact has no rule.
-    """
+    """Return the rule of the branch that is not exact; None for a loop, where errors add up."""
     by_region: list[list[Rule | None]] = []
     for row in operator.spec.regions:
         inner = extract_region(graph, str(operator.attributes[row.name]))

@@ -77,10 +77,7 @@ class ReachedElements:
     def keep_those_that_jump(
         self, operator: Operator, runs: Sequence[Mapping[str, Value]], possible: Array | None
     ) -> None:
-        """Leave out elements of a result that jumps where no run jumps.
-
-        runs: the results of the exact run and of runs whose operands were moved as far as they may err.
-        """
+        """Keep the elements that jump in a run whose operands were moved as far as they may err."""
         for name in operator.outputs:
             exact, *others = (plain(own[name]) for own in runs)
             jumps = np.zeros(exact.shape, np.bool_)
@@ -247,8 +244,8 @@ def spread_of(
 ) -> Spread:
     """Return the spread of a tensor of its values in all runs, the first of which is exact.
 
-    known: the spread of numbers that are finite in all runs, if it is not left to their chance. reached:
-        which elements errors reach: the others have no part in the spread of their neighbours.
+    known: the spread of finite numbers, if it is not left to chance. reached: the elements that errors
+        reach; others have no part in the spread of their neighbours.
     """
     arrays = [plain(value) for value in values]
     exact = arrays[0]
@@ -578,10 +575,7 @@ def align_errors(
     exact: Mapping[str, Value],
     found: Sequence[dict[str, Value]],
 ) -> None:
-    """Move the results of two runs by the errors of all terms of a Fourier transform together.
-
-    Its terms have every pattern of signs; in runs with random errors they nearly cancel out.
-    """
+    """Move two results by the errors of all terms of a Fourier transform: random ones cancel out."""
     total = np.zeros(1)
     with np.errstate(all="ignore"):
         for runs in zip(*operands, strict=True):

@@ -216,10 +216,7 @@ def _computed(
 
 
 def _in_range_of(exact: list[Value], operands: list[Value]) -> list[list[Value]]:
-    """Return operands whose integers are in the range of the exact ones, and others that have these.
-
-    Where errors move an index or a shift to where TOSA defines no result, any result would be right.
-    """
+    """Return operands with integers in the exact ones' range: outside of it any result is right."""
     clipped, same = list(operands), list(operands)
     for position, (own, value) in enumerate(zip(operands, exact, strict=True)):
         if own is not value and not isinstance(value, Scaled) and value.dtype.kind in "iu":

@@ -262,8 +262,7 @@ Shape = tuple[int, ...]
 def read_npy(path: PathLike, shape: Shape | None = None) -> Array:
     """Read the array of an `.npy` file; raise TosaConvertError("file-error").
 
-    shape: the expected one. An array of another shape is not read: its elements are zeros that take no
-        memory.
+    An array of another shape than `shape` is not read: it is zeros that take no memory.
     """
     with _reading(path), open_regular(path) as file:
         if file.read(2) == b"PK":
@@ -680,10 +679,7 @@ def missing_input(slot: Slot) -> Finding:
 def match(
     wanted: list[Slot], given: Mapping[str, Any], *, strict: bool = True, complete: bool = True
 ) -> dict[str, Array]:
-    """Return every slot's array, in the slots' order.
-
-    strict: also refuse arrays that have no slot. complete: refuse slots that have no array.
-    """
+    """Return every slot's array; `strict` refuses those without a slot, `complete` missing ones."""
     findings: list[Finding] = []
     arrays: dict[str, Array] = {}
     for slot in wanted:

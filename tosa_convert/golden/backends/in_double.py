@@ -1,7 +1,4 @@
-"""Compute a module of torch in FP64, where it computes in FP32.
-
-The process that runs the model imports it from its working folder, and may have torch alone.
-"""
+"""Compute a module of torch in FP64, in the process that runs it: it may have torch alone."""
 
 from __future__ import annotations
 

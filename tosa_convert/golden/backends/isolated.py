@@ -296,11 +296,9 @@ class Command(_Isolated):
 class ProgramCommand(Command):
     """Run a command that writes another program, whose results numpy computes.
 
-    `{model}` is the program as `.tosa`, `{mlir}` as MLIR text, `{tflite}` as a TFLite model. `{program}`
-    is where the other program goes, in any format that can be read: `{program}.mlir` is a file of MLIR.
-    A command without it only reads: what numpy computes of the program itself is its answer, for those
-    that count what it takes.
-    refusal: a regular expression for stderr that tells a refusal from a crash.
+    `{program}` is where that goes, in any format that can be read: `{program}.mlir` is a file of MLIR. A
+    command without it only reads: its answer is what numpy computes of the program itself. refusal: a
+    regular expression for stderr that tells a refusal from a crash.
     """
 
     def __init__(
@@ -347,10 +345,7 @@ def refuse_reader(backend: object) -> None:
 
 
 class Passes(PythonFile):
-    """Run passes of MLIR by bindings; numpy computes the program after them.
-
-    The pipeline `run` compiles and runs the program instead.
-    """
+    """Run passes of MLIR, and compute the program after them: in numpy, or compiled with `run`."""
 
     def __init__(self, name: str, pipeline: str, machine: Machine, keep: Path | None) -> None:
         super().__init__(str(Path(__file__).with_name("mlir_consumer.py")), machine, keep)

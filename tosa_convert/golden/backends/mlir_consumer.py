@@ -1,7 +1,6 @@
-"""Run passes of MLIR on a program with torch-mlir's bindings, or compile and run it.
+"""Run passes of MLIR on a program, or compile and run it, in a Python that has numpy and torch-mlir.
 
-A backend for `--against` as a Python file is: the working folder has `model.mlir`, and `names.json` has
-the passes as `pipeline`. Any Python that has numpy and torch-mlir can import it.
+It is a backend as a Python file is: `names.json` beside `model.mlir` has the passes as `pipeline`.
 """
 
 import ctypes

@@ -75,10 +75,8 @@ from tosa_convert.process.child import remove_temporary_folder
 class Adapter:
     """Say how a consumer is run.
 
-    package: what PyPI calls it. words: of its command, with `{model}`, `{mlir}`, `{tflite}` and
-        `{program}` as `ProgramCommand` has them; without `{program}` it only reads.
-    pipeline: passes of MLIR that its bindings run. refusal: what its command says on stderr of a program
-        that it does not take, as a regular expression.
+    package: what PyPI calls it. words, refusal: as for `ProgramCommand`. pipeline: passes of MLIR that
+        its bindings run.
     """
 
     package: str
@@ -385,9 +383,8 @@ def run_original(
 ) -> Record:
     """Return the results of software that runs the model from which the TOSA program was made.
 
-    is_double: torch computes in FP64 where the model has FP32.
-    is_made_of_it: the program was made of this model just now, so that inputs and outputs correspond by
-        position whatever their names are.
+    is_double: torch computes in FP64. is_made_of_it: inputs and outputs correspond by position, whatever
+        their names are.
     """
     if not original:
         hint = f"--against {ORIGINALS[software]}"

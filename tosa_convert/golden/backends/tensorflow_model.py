@@ -1,7 +1,4 @@
-"""Run what a user gave to the Keras frontend by Keras and TensorFlow, for `worker.py`.
-
-It runs in the framework's Python, and imports nothing of ours.
-"""
+"""Run what a user gave to the Keras frontend, in the framework's Python and without our modules."""
 
 import importlib.util
 import json

@@ -38,10 +38,7 @@ _MOST_TERMS: Final = 24
 
 
 class Terms(NamedTuple):
-    """Hold what some elements of a result are computed from, one row for each.
-
-    position: of the operand. ids: its elements; -1 for none. weights: their factors in a sum.
-    """
+    """Hold what each element of a result is computed from: a row of elements, or -1, and factors."""
 
     position: int
     ids: Array
@@ -55,10 +52,7 @@ def terms_demand(
     positions: Sequence[int],
     generator: np.random.Generator,
 ) -> list[tuple[int, Demand]]:
-    """Return demands on operands that make elements of a result what is wanted; see `back_propagate`.
-
-    An element of an operand changes for one element of the result only.
-    """
+    """Return demands on operands, each element for one of the result only; see `back_propagate`."""
     target = call.result.dtype
     assert target is not None
     wanted = demand.at(generator.permutation(len(demand.ids))[:_MOST])

@@ -633,10 +633,7 @@ _HARD: Final = ("index", "shift")
 
 @dataclass(slots=True)
 class EdgeInputs:
-    """Hold inputs of a program at the edges of what its operators compute.
-
-    repairs: what was changed, until TOSA defined what the program computes.
-    """
+    """Hold inputs at the edges of operators, and repairs that made TOSA define what is computed."""
 
     arrays: dict[str, Array]
     repairs: list[str]
@@ -718,10 +715,7 @@ def chosen_inputs(
 
 
 def seeds_of_sets(graph: Graph, seed: int) -> range:
-    """Return the seeds of the sets of edge inputs that belong to a seed: several for a small program.
-
-    No set belongs to two seeds: 7 has 7, 1007, 2007 and 3007.
-    """
+    """Return the seeds of the sets of a seed: for a small program 7, 1007, 2007 and 3007 of 7."""
     if kept_bytes(graph) > _SEVERAL_SETS_BYTES:
         return range(seed, seed + 1)
     first = seed + seed // _NEXT_SET * (_SETS - 1) * _NEXT_SET

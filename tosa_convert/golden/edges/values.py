@@ -384,10 +384,7 @@ class Elements:
         return found
 
     def part(self, ids: Array, replaced: Mapping[int, Array]) -> Call:
-        """Return the operator that computes only some elements, for other values of operands.
-
-        replaced: position of an operand -> its value for each of the elements.
-        """
+        """Return the operator for some elements, with other values for operands at some positions."""
         call = self.call
         operands = [
             replaced[position] if position in replaced else self.values(position, ids)

@@ -81,10 +81,7 @@ def random_inputs(
 
 
 def _of_more_sizes(slot: Slot, seed: int, limit: tuple[float, float] | None) -> Array:
-    """Draw one array of which some elements are evenly spread over exponents, or numbers of bits.
-
-    Of floating point, only as small as that two of them have a normal product.
-    """
+    """Draw an array with evenly spread sizes, of floats so small that two have a normal product."""
     array = random_array(slot, seed, limit)
     row = slot.dtype
     if not array.size or not (row.name in _FLOATS or (row.kind == "integer" and row.bits > 8)):
@@ -294,11 +291,7 @@ def _limit(operator: Operator, position: int, block: Block) -> tuple[float, floa
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """Hold what an operator indexes.
-
-    position: the operand that has the indices. tensor: the one that is indexed. rows: its size in
-        dimension 1: an index is at least 0 and less than this.
-    """
+    """Hold the operand that has indices, the tensor they index, and its rows: each index is less."""
 
     position: int
     tensor: str

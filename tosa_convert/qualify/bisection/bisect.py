@@ -98,10 +98,7 @@ class Found:
 def repeated(
     backend: Runner, graph: Graph, names: list[str], given: Mapping[str, Array], cuts: list[str]
 ) -> tuple[dict[str, Array], dict[str, Array], set[str]]:
-    """Run REPEATS times on the same inputs.
-
-    Return the first results, the first ones that differ from them, and the keys of those that change.
-    """
+    """Run REPEATS times; return the first results, the first that differ, and the keys that change."""
     first: dict[str, Array] = {}
     other: dict[str, Array] = {}
     changing: set[str] = set()
@@ -531,10 +528,7 @@ class RunnerSearch(Search):
         return reference.judge(answer)
 
     def judge_own_values(self, backend: Runner) -> Divergence | None:
-        """Judge the operators on the operands that the backend has when it runs the whole program.
-
-        Return the first that is wrong there, and right when it runs alone on the same operands.
-        """
+        """Return the first operator that is wrong on the backend's own operands, and right alone."""
         in_whole = None
         done = self.named()
         with scratch_folder() as folder:

@@ -248,10 +248,7 @@ REFUSED: Final = "backend-refused"
 
 @dataclass(slots=True)
 class Group:
-    """Hold results that one run computes, and the tensors that it is given.
-
-    indices: the operators of each result.
-    """
+    """Hold results that one run computes, the operators of each, and the tensors that it is given."""
 
     names: list[str] = field(default_factory=list)
     cuts: dict[str, None] = field(default_factory=dict)

@@ -227,10 +227,7 @@ _GROUP_CHARACTERS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Observation(Answer):
-    """Hold the outcome of a trial.
-
-    group: what failures of one cause have in common. made: how the program was made.
-    """
+    """Hold the outcome of a trial, what failures of one cause have in common, and how it was made."""
 
     group: str = ""
     made: str = ""

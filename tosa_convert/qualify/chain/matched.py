@@ -24,12 +24,11 @@ from tosa_convert.graph.shown import Shown
 
 @dataclass(frozen=True, slots=True)
 class Cell(Shown):
-    """Hold what a source has for a tensor.
+    """Hold what a source has for a tensor; of samples, the worst.
 
     first, before: the largest difference from the first source that has the tensor, and from the last
-        one before; of samples, that of the worst. snr: signal to noise against the first, in dB.
-    share: the error as a share of what the link allows; None where nothing says that.
-    quantiles: of `before`, over the samples of a data set.
+        one before. snr: against the first, in dB. share: the error as a share of what the link allows.
+        quantiles: of `before`, over the samples.
     """
 
     first: float

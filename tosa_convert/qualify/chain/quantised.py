@@ -126,10 +126,7 @@ class _Steps:
     def shares(
         self, sizes: Mapping[str, float], of: Mapping[str, float] | None = None
     ) -> dict[str, float]:
-        """Return errors, by default those of `sizes`, as shares of what is explained.
-
-        sizes: of the errors of the tensors that were compared.
-        """
+        """Return errors, by default those of the tensors compared, as shares of what is explained."""
         squares = {**self._noise, **{key: size**2 for key, size in sizes.items()}}
         sources: dict[str, dict[str, float]] = {}
         explained = {}

@@ -38,11 +38,7 @@ _BATCHES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Hold what independent runs make of a tensor.
-
-    element, group, whole: the largest errors of a run, in multiples of the spread's sigma: of an
-        element, of a row or a channel, and of the whole.
-    """
+    """Hold the largest errors of independent runs of a tensor, as multiples of the spread's sigma."""
 
     dtype: DType
     spread: Spread
@@ -156,10 +152,7 @@ _LEAST: Final = -2 * STEPS
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Say what is changed, and in which direction: sign 1 or -1.
-
-    index: of the element in the flattened tensor, of the channel, or None.
-    """
+    """Say what is changed, an element of the flattened tensor, a channel or all, and which way."""
 
     kind: Kind
     index: int | None

@@ -86,10 +86,7 @@ def source_of(root: Path, name: str) -> tuple[str, str]:
 
 
 def files_of_model(root: str, name: str) -> list[str]:
-    """List the files that decide a case: its model, those that the model names, and its inputs.
-
-    A Python file brings the modules that it imports, a folder all files in it.
-    """
+    """List the files that decide a case: its model, all that it names or imports, and its inputs."""
     _, source = source_of(Path(root), name)
     path = Path(source.rpartition(":")[0] if ".py:" in source else source)
     if path.is_dir():
@@ -122,10 +119,7 @@ def is_node_test(folder: Path) -> bool:
 
 
 def inputs_of(model: Path, shapes: Mapping[str, Shape]) -> dict[str, Array]:
-    """Return the arrays that a model brings along: those of `lenet.inputs.npz` beside `lenet.tflite`.
-
-    shapes: of the program's inputs; see `load_npz`.
-    """
+    """Return the arrays that a model brings along: `lenet.inputs.npz` beside `lenet.tflite`."""
     path = model.with_suffix(INPUTS_SUFFIX)
     if model.suffix not in MODEL_EXTENSIONS or not path.is_file():
         return {}

@@ -45,10 +45,7 @@ class _Place:
 
 
 class Simplifier:
-    """Simplify one program.
-
-    fails: whether a candidate still fails; only those that are programs of TOSA are asked about.
-    """
+    """Simplify one program; `fails` is asked only about programs of TOSA."""
 
     def __init__(self, best: Candidate, fails: Callable[[Candidate], bool]) -> None:
         self.best, self.fails = best, fails

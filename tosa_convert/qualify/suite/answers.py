@@ -84,11 +84,7 @@ class Answer:
 
     @property
     def counts_at(self) -> list[tuple[str, str]]:
-        """Return the operators and types that the case says something about.
-
-        A network that passes says it of all that it covers; one that fails, of those at fault, or of
-        none.
-        """
+        """Return what the case tests; of a network what it covers if it passes, else those at fault."""
         rows = self.covers if self.status in ("pass", "not-run") else self.at_fault
         if not rows:
             return [(self.operator or "(not read)", self.types or "none")]
@@ -237,10 +233,7 @@ _COMMAND: Final = "tosa-flatbuffer suite"
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Hold a case, and where it is kept if it does not pass.
-
-    folder: where it is kept, None for nowhere. command: runs it again.
-    """
+    """Hold a case, the folder where it is kept if it fails, and the command that runs it again."""
 
     name: str
     source: Path

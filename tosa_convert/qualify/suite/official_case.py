@@ -461,10 +461,7 @@ class OfficialCase:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Hold the reference's outputs in FP64 by key, and their bounds if the descriptor asks for them.
-
-    folder: where the official verifier gets what it judges.
-    """
+    """Hold outputs and bounds in FP64 by key, and the folder where the official verifier gets them."""
 
     folder: Path
     arrays: dict[str, Array]

@@ -536,10 +536,7 @@ class _Run:
         return Outcome("wrong", message, own.tensors, at_fault=self.at_fault(inputs))
 
     def on_further_inputs(self, passed: Outcome) -> Outcome:
-        """Judge a program that is right on its own inputs on those of seeds, like `check`.
-
-        Inputs for which the reference gives no result are left out.
-        """
+        """Judge a program that is right on further inputs, but those without a golden result."""
         further = [
             (kind, own)
             for seed, kind in product(range(self.settings.seeds), self.settings.kinds)
