@@ -87,7 +87,6 @@ __all__ = [
     "tolerance",
 ]
 
-
 #: Module -> the public names that it defines. Those of `qualify` are imported from above this package.
 _PUBLIC = {
     "tosa_convert.golden.accuracy.comparison": "Comparison TensorComparison compare",

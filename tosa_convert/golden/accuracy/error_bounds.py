@@ -247,7 +247,6 @@ ROUNDED: Final = Rule("ulp", 0.5)
 _TRUNCATED: Final = Rule("ulp", 0.5, lower=1.0)
 _ROUNDING_ONCE: Final = frozenset(("ADD", "MUL", "SUB"))
 
-
 # -- the accuracy rule of an operator, from its row, and of each tensor of a graph -----------------
 
 #: The rule for a floating-point result of an operator whose operands are exact.
@@ -376,11 +375,7 @@ def _axis_size(block: Block, operator: Operator) -> int:
     return _shape(block, operator, 0)[axis]
 
 
-_LENGTHS: Final[Mapping[str, Length]] = {
-    "pooling": _window,
-    "fft": _plane,
-    "reduction": _axis_size,
-}
+_LENGTHS: Final[Mapping[str, Length]] = {"pooling": _window, "fft": _plane, "reduction": _axis_size}
 
 # -- rules -----------------------------------------------------------------------------------------
 

@@ -61,11 +61,9 @@ _IMPORTED: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 #: Software whose process can be forked after these imports. JAX starts threads with its first array.
 FORKED: Final = frozenset(_IMPORTED)
 
-
 #: The file of a run's folder that lists the files which the user's code has read.
 READ_FILE: Final = "read.json"
 _read: set[str] = set()
-
 
 _PREFIXES: Final = tuple(
     path + os.sep

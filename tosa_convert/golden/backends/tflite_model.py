@@ -404,7 +404,6 @@ _MOVED: Final = frozenset(
     ("CONCAT", "GATHER", "IDENTITY", "PAD", "RESHAPE", "REVERSE", "SLICE", "TILE", "TRANSPOSE")
 )
 
-
 # -- find the tensors of a TFLite model that the inputs and outputs of a program are ---------------
 # A tensor of the same name is taken first, also one between the model's operators; then the one
 # that the location of an output's operator names; and what is left corresponds by position.

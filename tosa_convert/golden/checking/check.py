@@ -78,7 +78,6 @@ from tosa_convert.version import STAMP
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-
 # -- A program with its arithmetic in FP32, in place of shorter floats -----------------------------
 
 #: Element types that become FP32, and what texts call them.

@@ -157,10 +157,7 @@ def _changed_integers(
     some = np.argsort(rank, axis=1)[:, :_MOST_TERMS]
     places = np.argsort(-np.abs(np.take_along_axis(weights, some, 1)), axis=1, kind="stable")
     found = []
-    for chosen, own in (
-        (is_small, np.take_along_axis(some, places, 1)),
-        (~is_small, order),
-    ):
+    for chosen, own in ((is_small, np.take_along_axis(some, places, 1)), (~is_small, order)):
         rows = np.flatnonzero(chosen & (sign != 0))
         if not len(rows):
             continue
@@ -324,10 +321,8 @@ def _axis(call: Call, index: Sequence[Array], positions: Sequence[int]) -> Itera
 #: Yields the terms of elements of the result, given by axis, for each operand that can change.
 _MakeTerms = Callable[[Call, Sequence[Array], Sequence[int]], Iterator[Terms]]
 _TERMS: Final[dict[str, _MakeTerms]] = table_of(
-    "terms",
-    {"axis": _axis, "convolution": _convolution, "matmul": _matmul, "window": _window},
+    "terms", {"axis": _axis, "convolution": _convolution, "matmul": _matmul, "window": _window}
 )
-
 
 #: Edges of a product of integers: the sign of a sum that is as large as any of its sums can be.
 _EXTREMES: Final = (("greatest sum", 1), ("least sum", -1))

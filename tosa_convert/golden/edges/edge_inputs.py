@@ -86,7 +86,6 @@ if TYPE_CHECKING:
 #: Elements of inputs and their codes, by key.
 Changes = dict[str, tuple[Array, Array]]
 
-
 #: Elements of one tensor that are propagated back in one round.
 _MOST: Final = 8192
 #: Elements for one edge of one operator in one round.

@@ -402,7 +402,6 @@ _OWN: Final[dict[str, OwnEdges]] = table_of(
     },
 )
 
-
 # -- operands that bring an operator to an edge, found by trying values at the operator alone ------
 
 #: Elements of a result at which values are tried.
@@ -601,7 +600,6 @@ _TRIED: Final[dict[str, Callable[[Elements, Array, DType, np.random.Generator], 
 }
 
 # -- rows of which the greatest or least element is searched -----------------------------------------
-
 
 #: Edge of a reduction of truths -> one element, and the others.
 _COUNTS: Final = (("all", 1, 1), ("none", 0, 0), ("all but one", 0, 1), ("only one", 1, 0))

@@ -79,7 +79,6 @@ if TYPE_CHECKING:
     from tosa_convert.reference.call import Precision, Step
     from tosa_convert.reference.evaluate import Machine
 
-
 # -- runs programs in this process, by the definitions of `tosa_convert.reference` -----------------
 
 BOUNDS_PREFIX: Final = "bounds_"

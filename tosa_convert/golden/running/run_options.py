@@ -98,7 +98,6 @@ Level = Literal["none", "8k"]
 #: "auto": the reference model if it is installed, else numpy.
 Engine = Literal["auto", "numpy", "reference-model"]
 
-
 #: Seconds a run may take unless the caller says otherwise.
 TIMEOUT: Final = 600.0
 

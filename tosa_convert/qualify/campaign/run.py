@@ -330,11 +330,7 @@ def _plain(graph: Graph) -> Iterable[Any]:
     return api.render(graph, "mlir", names="generate", locations=False)
 
 
-_VERBS: Final = {
-    "wrong": "gives a wrong result for",
-    "crashed": "fails on",
-    "refused": "refuses",
-}
+_VERBS: Final = {"wrong": "gives a wrong result for", "crashed": "fails on", "refused": "refuses"}
 
 
 def installed() -> dict[str, str]:
@@ -366,7 +362,6 @@ _FAILURES: Final = ("wrong", "crashed", "error", "refused")
 _BATCH: Final = 8
 #: Programs of one group of wrong results that are reduced: one group may hide several defects.
 _REDUCED: Final = 2
-
 
 LEAST_SECONDS: Final = 20.0
 

@@ -52,12 +52,10 @@ from tosa_convert.qualify.detection.noise import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-
 # -- what `power` returns: the smallest changes that are reported, and the table of them -----------
 
 Verb = Literal["check", "bisect"]
 VERBS: Final[tuple[Verb, ...]] = ("check", "bisect")
-
 
 _LEGEND: Final = (
     "Sizes are units in the last place, or steps of integers: the median of what is reported (and of "

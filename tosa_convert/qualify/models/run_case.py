@@ -437,11 +437,7 @@ def tables(answers: Sequence[ModelAnswer]) -> tuple[Table, ...]:
             numbers=(1, 2),
             characters=60,
         ),
-        Table(
-            title="Not judged",
-            head=("not judged", "why"),
-            rows=tuple(not_judged_rows(answers)),
-        ),
+        Table(title="Not judged", head=("not judged", "why"), rows=tuple(not_judged_rows(answers))),
     )
 
 

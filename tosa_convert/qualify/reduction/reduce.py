@@ -49,7 +49,6 @@ from tosa_convert.qualify.reduction.simplifying import Candidate, Simplifier, we
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-
 # -- shrink what fails: a graph to a small part, and inputs to few elements that are not zero ------
 # A candidate for a graph is a sub-graph: some values are its outputs, some became its inputs.
 # Both ends move: first the outputs towards the inputs, then the inputs towards the outputs, then
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
 
 #: Names of outputs and of values that became inputs.
 Cut = tuple[tuple[str, ...], tuple[str, ...]]
-
 
 #: Operators of a part that `bisect` leaves out one by one.
 MOST_IN_TURN: Final = 32

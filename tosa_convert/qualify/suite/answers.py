@@ -311,7 +311,6 @@ SKIPPED: Final = frozenset({"refused"})
 
 BACKEND_STATUSES: Final = ("wrong", "refused", "crashed", "not-run")
 
-
 #: Times the baseline's time or memory, from which on a case is reported.
 FACTOR: Final = 2.0
 #: Fields of an answer in the JSON, and differences below which they count as equal.

@@ -247,11 +247,7 @@ def conversion_plan(
     return Plan(
         names=names,
         header={"folder": str(root), "via": via},
-        decides={
-            "timeout": timeout,
-            "engine": chosen_engine(engine),
-            "software": of_software(),
-        },
+        decides={"timeout": timeout, "engine": chosen_engine(engine), "software": of_software()},
         files=functools.partial(files_of_case, str(root)),
         run_case=functools.partial(run_case, str(root), via=via, timeout=timeout, engine=engine),
         counts=_CONVERTED,

@@ -28,12 +28,7 @@ def chain(sources: tuple[str, ...], **options: Any) -> int:
     from pathlib import Path
 
     from tosa_convert import golden
-    from tosa_convert.cli.messages import (
-        STANDARD_OUTPUT,
-        copy_standard_input,
-        user_of,
-        write_file,
-    )
+    from tosa_convert.cli.messages import STANDARD_OUTPUT, copy_standard_input, user_of, write_file
     from tosa_convert.cli.run_model import arrays_from_files, tolerances_of
     from tosa_convert.golden.checking.check import calibration_inputs
     from tosa_convert.golden.running.programs import as_graph

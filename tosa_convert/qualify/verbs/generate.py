@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tosa_convert.io.formats import Format
     from tosa_convert.qualify.campaign.observe import Source
 
-
 #: Operators that are generated as others need them.
 _CONSTANTS: Final = ("CONST", "CONST_SHAPE")
 

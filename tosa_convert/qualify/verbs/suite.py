@@ -40,11 +40,7 @@ from tosa_convert.cli.option import NamesFile, add_options, option
 )
 @option("--edges", more="Without --seeds, those of one seed.")
 @option("--no-edges", more="Without --seeds there are none.")
-@option(
-    "--strict",
-    needs=("--against",),
-    more="Official cases are judged by their own rule.",
-)
+@option("--strict", needs=("--against",), more="Official cases are judged by their own rule.")
 @add_options("--xfail")
 @option("--refused", more="It is fail with --frontends.")
 @add_options("--baseline --slowdown --fail-slowdown --scheduler")
