@@ -58,9 +58,9 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.error_bounds import EXACT, Rule, rules
 from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array
 from tosa_convert.golden.running.programs import Program, input_arrays, input_slots
-from tosa_convert.golden.running.run_graph import Result, run_program, with_outputs
+from tosa_convert.golden.running.run_graph import Result, run_program
 from tosa_convert.golden.running.run_options import RunOptions
-from tosa_convert.graph.derived import extract
+from tosa_convert.graph.derived import extract, with_main
 from tosa_convert.graph.model import Graph, Operator
 from tosa_convert.rules.amounts import multiply_accumulates
 
@@ -163,7 +163,8 @@ def _compare_accepted(cases: Sequence[Loaded], found: Found) -> None:
         return
     graph = merge([loaded.graph for loaded in cases])
     inputs = merged_arrays([loaded.inputs for loaded in cases])
-    wanted = with_outputs(graph, list(dict.fromkeys([*computed(graph), *graph.main.outputs])))
+    outputs = list(dict.fromkeys([*computed(graph), *graph.main.outputs]))
+    wanted = with_main(graph, replace(graph.main, outputs=outputs))
     try:
         model = run_program(Program(wanted), inputs, MODEL)
     except TosaConvertError as error:

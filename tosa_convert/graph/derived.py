@@ -340,7 +340,7 @@ def rename(
     findings.raise_if_any()
     if not renamed:
         return graph
-    return _with_main(graph, _renamed_block(main, renamed))
+    return with_main(graph, _renamed_block(main, renamed))
 
 
 def rename_in_order(graph: Graph, input_names: Sequence[str], output_names: Sequence[str]) -> Graph:
@@ -358,10 +358,10 @@ def rename_in_order(graph: Graph, input_names: Sequence[str], output_names: Sequ
         if inner in renamed.values():
             renamed[inner] = unused_name(inner, taken)
             taken.add(renamed[inner])
-    return _with_main(graph, _renamed_block(main, renamed))
+    return with_main(graph, _renamed_block(main, renamed))
 
 
-def _with_main(graph: Graph, main: Block) -> Graph:
+def with_main(graph: Graph, main: Block) -> Graph:
     first, *others = graph.regions
     return replace(graph, regions=[replace(first, blocks=[main, *first.blocks[1:]]), *others])
 

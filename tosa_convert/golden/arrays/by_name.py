@@ -18,7 +18,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -42,6 +41,7 @@ from tosa_convert.process.child import new_temporary_folder, remove_temporary_fo
 from tosa_convert.process.ending_signals import removed_if_ended
 
 Array = npt.NDArray[Any]
+Arrays = Mapping[str, Array]
 _Value = TypeVar("_Value")
 
 
@@ -203,9 +203,8 @@ class OutputFolder:
         self._unfinished.enter_context(removed_if_ended(self._remove))
         with file_errors(self.folder):
             try:
-                missing = [p for p in (self.folder, *self.folder.parents) if not p.exists()]
-                self._created = missing
-                for folder in reversed(missing):
+                self._created = [p for p in (self.folder, *self.folder.parents) if not p.exists()]
+                for folder in reversed(self._created):
                     folder.mkdir(exist_ok=True)
                 if not self.folder.is_dir():
                     self.folder.mkdir()  # raises what is wrong with the path
@@ -215,12 +214,7 @@ class OutputFolder:
                 raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self._remove()
         self._unfinished.close()
@@ -477,9 +471,7 @@ def _reading(path: PathLike) -> Iterator[None]:
         ) from None
 
 
-def unpack_npz(
-    path: Path, folder: Path, shapes: Mapping[str, Shape] | None = None
-) -> Mapping[str, Array]:
+def unpack_npz(path: Path, folder: Path, shapes: Mapping[str, Shape] | None = None) -> Arrays:
     """Unpack the arrays of an `.npz` file into a folder, and read them from there; see `load_npz`."""
     stored, others = StoredArrays(folder), dict[str, Array]()
     opened = open_npz(path, shapes)
@@ -496,7 +488,7 @@ def npy_files(files: Mapping[str, Path]) -> LazyArrays:
     return LazyArrays(files, lambda name: read_npy(files[name]))
 
 
-def save_npz(path: PathLike, arrays: Mapping[str, Array] | Iterable[tuple[str, Array]]) -> None:
+def save_npz(path: PathLike, arrays: Arrays | Iterable[tuple[str, Array]]) -> None:
     """Write arrays by name; the same arrays give the same bytes, and the file is replaced as a whole.
 
     arrays: a mapping, or pairs of name and array, of which one is in memory at a time.
@@ -504,7 +496,7 @@ def save_npz(path: PathLike, arrays: Mapping[str, Array] | Iterable[tuple[str, A
     replace_file(path, npz_pieces(arrays))
 
 
-def npz_pieces(arrays: Mapping[str, Array] | Iterable[tuple[str, Array]]) -> Iterator[Any]:
+def npz_pieces(arrays: Arrays | Iterable[tuple[str, Array]]) -> Iterator[Any]:
     """Iterate over the bytes of an `.npz` file, which do not depend on the clock; see `save_npz`."""
     written = _Pieces()
     file: Any = written
@@ -667,9 +659,8 @@ def narrowed(array: Array, target: np.dtype[Any], *, rounds: bool = True) -> Arr
     if kinds in (("i", "i"), ("u", "i")) and array.dtype != target:
         converted = array.astype(target)
         return converted if np.array_equal(converted, array) else array
-    return (
-        array.astype(target) if rounds and array.dtype == np.float64 and kinds[1] == "f" else array
-    )
+    is_rounded = rounds and array.dtype == np.float64 and kinds[1] == "f"
+    return array.astype(target) if is_rounded else array
 
 
 def missing_input(slot: Slot) -> Finding:

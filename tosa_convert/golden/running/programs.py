@@ -20,9 +20,17 @@ from tosa_convert.custom import give_meaning
 from tosa_convert.errors import Finding, Findings, TosaConvertError, fail, suggest
 from tosa_convert.formats.read import open_input, read_module, weights_beside
 from tosa_convert.formats.read import read as read_graph
-from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Slot, coerce, match, slots
+from tosa_convert.golden.arrays.by_name import (
+    SCALE_SUFFIX,
+    Array,
+    Arrays,
+    Slot,
+    coerce,
+    match,
+    slots,
+)
 from tosa_convert.graph.constant import constant_of
-from tosa_convert.graph.derived import reachable, unused_name
+from tosa_convert.graph.derived import reachable, unused_name, with_main
 from tosa_convert.graph.dtypes import DTYPES, FLOATS, DType
 from tosa_convert.graph.model import (
     DYNAMIC,
@@ -74,9 +82,7 @@ def random_inputs(
     if seed < 0:
         raise fail("option-conflict", "random", f"found the seed {seed}, expected 0 or more")
     slots = list(wanted)
-    limits: dict[str, tuple[float, float]] = limits_of_inputs(graph.main) | requested_ranges(
-        slots, ranges
-    )
+    limits = limits_of_inputs(graph.main) | requested_ranges(slots, ranges)
     return {slot.key: _of_more_sizes(slot, seed, limits.get(slot.key)) for slot in slots}
 
 
@@ -236,29 +242,19 @@ def _forms(
             return rows.values()
         case "ADD" | "SUB" | "MUL" as kind:
             for first, second in ((0, 1), (1, 0)):
-                found = _integers(block, operator.inputs[second]) if operands[first] else None
+                own = operands[first]
+                found = _integers(block, operator.inputs[second]) if own else None
                 if found is None:
                     continue
-                low, high = found
-                if kind == "ADD":
-                    return [
-                        row._replace(low=row.low + low, high=row.high + high)
-                        for row in operands[first]
-                    ]
-                if kind == "SUB" and first == 0:
-                    return [
-                        row._replace(low=row.low - high, high=row.high - low)
-                        for row in operands[first]
-                    ]
+                low, high = found if kind != "SUB" else (-found[1], -found[0])
+                if kind == "ADD" or (kind == "SUB" and first == 0):
+                    return [row._replace(low=row.low + low, high=row.high + high) for row in own]
                 if (
                     kind == "MUL"
                     and 0 < low == high
                     and _integers(block, operator.inputs[2]) == (0, 0)
                 ):
-                    parts = [
-                        (row.source, *(low * part for part in row[1:])) for row in operands[first]
-                    ]
-                    return itertools.starmap(_Form, parts)
+                    return [_Form(row.source, *(low * part for part in row[1:])) for row in own]
             return ()
     return operands[0] if operator.spec.accuracy in ("operand", "cast") else ()
 
@@ -309,25 +305,16 @@ def indexed(block: Block, spec: OperatorSpec, operands: Sequence[str]) -> Indexe
     return Indexed(rows.index("index"), tensor.name, tensor.shape[1])
 
 
-def integer_inputs(block: Block, name: str) -> list[str]:
-    """Return the integer inputs of a block that a tensor is computed from, in the block's order."""
+def inputs_of(block: Block, names: Iterable[str]) -> list[str]:
+    """Return the inputs of a block that values are computed from, in its order."""
     producers = {output: op for op in block.operators for output in op.outputs}
-    found: set[str] = set()
-    waiting = [name]
+    found, waiting = set[str](), list(names)
     while waiting:
-        tensor = waiting.pop()
-        if tensor in found:
-            continue
-        found.add(tensor)
-        producer: Operator | None = producers.get(tensor)
-        waiting += producer.inputs if producer is not None else ()
-    return [
-        name
-        for name in dict.fromkeys(block.inputs)
-        if name in found
-        and name in block.tensors
-        and block.tensors[name].dtype.name.startswith("INT")
-    ]
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += producers[name].inputs if name in producers else ()
+    return [name for name in dict.fromkeys(block.inputs) if name in found]
 
 
 # -- the states of a program's variables: set before a run, and known after it ---------------------
@@ -391,10 +378,8 @@ def without_unused_variables(graph: Graph) -> Graph:
     unused = unused_variables(graph)
     if not unused:
         return graph
-    first, *blocks = graph.regions[0].blocks
-    tensors = {name: tensor for name, tensor in first.tensors.items() if name not in unused}
-    main = Region(graph.regions[0].name, [replace(first, tensors=tensors), *blocks])
-    return replace(graph, regions=[main, *graph.regions[1:]])
+    tensors = {name: tensor for name, tensor in graph.main.tensors.items() if name not in unused}
+    return with_main(graph, replace(graph.main, tensors=tensors))
 
 
 def needs_another_name(graph: Graph) -> bool:
@@ -404,11 +389,9 @@ def needs_another_name(graph: Graph) -> bool:
 
 def with_name_of_main_block(graph: Graph) -> Graph:
     """Return the graph with a main block that the reference model runs."""
-    if not needs_another_name(graph):
-        return graph
-    first, *blocks = graph.regions[0].blocks
-    main = Region(graph.regions[0].name, [replace(first, name="main"), *blocks])
-    return replace(graph, regions=[main, *graph.regions[1:]])
+    return (
+        with_main(graph, replace(graph.main, name="main")) if needs_another_name(graph) else graph
+    )
 
 
 def unused_variables(graph: Graph) -> set[str]:
@@ -436,17 +419,13 @@ def with_final_states(graph: Graph) -> tuple[Graph, dict[str, str]]:
             for op in graph.main.operators
             if op.spec is VARIABLE_WRITE
         }
-    first, *blocks = graph.regions[0].blocks
-    added, operators, states = dict(tensors), list(first.operators), {}
+    added, operators, states = dict(tensors), list(graph.main.operators), {}
     for name, variable in variables_of(graph).items():
         if variable.data is not None:
             states[name] = unused_name(f"{name}/final", added)
             added[states[name]] = Tensor(states[name], variable.dtype, variable.shape)
             operators.append(Operator(VARIABLE_READ, (variable.name,), (states[name],)))
-    main = Region(
-        graph.regions[0].name, [replace(first, operators=operators, tensors=added), *blocks]
-    )
-    return replace(graph, regions=[main, *graph.regions[1:]]), states
+    return with_main(graph, replace(graph.main, operators=operators, tensors=added)), states
 
 
 def writes_variables(graph: Graph, operator: Operator, names: Iterable[str]) -> bool:
@@ -465,10 +444,7 @@ def _nested_operators(graph: Graph) -> list[Operator]:
 
 
 def final_states(
-    graph: Graph,
-    tensors: Mapping[str, str],
-    values: Mapping[str, Array],
-    initial: Mapping[str, Any],
+    graph: Graph, tensors: Mapping[str, str], values: Arrays, initial: Mapping[str, Any]
 ) -> dict[str, Array]:
     """Return the states after a run, by variable.
 
@@ -552,6 +528,11 @@ def input_slots(graph: Graph) -> list[Slot]:
     return _slots_of(graph.main, graph.main.inputs, "input")
 
 
+def result_slots(graph: Graph) -> dict[str, Slot]:
+    """Return the slots of the main block's outputs, and of the states of its variables, by key."""
+    return {slot.key: slot for slot in output_slots(graph)} | state_slots(graph)
+
+
 def shapes_of_inputs(graph: Graph) -> dict[str, tuple[int, ...]]:
     """Return the shape of each input that has a rank, by name; a size may be DYNAMIC."""
     tensors = graph.main.tensors
@@ -589,10 +570,7 @@ def _slots_of(block: Block, names: Iterable[str], role: str) -> list[Slot]:
 
 
 def input_arrays(
-    graph: Graph,
-    inputs: Mapping[str, Any] | None,
-    random: int | None = None,
-    ranges: Ranges = (),
+    graph: Graph, inputs: Mapping[str, Any] | None, random: int | None = None, ranges: Ranges = ()
 ) -> dict[str, Array]:
     """Return an array for each input, in its type and shape.
 

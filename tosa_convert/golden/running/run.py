@@ -22,6 +22,7 @@ from tosa_convert.errors import TosaConvertError, fail, suggest
 from tosa_convert.golden.arrays.by_name import (
     SCALE_SUFFIX,
     Array,
+    Arrays,
     LazyArrays,
     OutputFolder,
     Slot,
@@ -119,7 +120,7 @@ def tensors_in_regions(graph: Graph, operator: Operator) -> dict[str, list[str]]
 def region_runs(
     graph: Graph,
     index: int,
-    values: Mapping[str, Array],
+    values: Arrays,
     iterations: int = ITERATIONS,
     options: RunOptions = DEFAULT_RUN,
 ) -> Iterator[RegionRun]:
@@ -163,7 +164,7 @@ def _region_run(
 
 
 def _values_in_order(
-    block: Block, names: tuple[str, ...] | list[str], values: Mapping[str, Array]
+    block: Block, names: tuple[str, ...] | list[str], values: Arrays
 ) -> list[list[Array]]:
     """Return each tensor's arrays: one, or values and scales; those of constants are their data."""
     return [
@@ -365,7 +366,7 @@ def iterate_tensors(
 
 
 def find_tensors(
-    graph: Graph, inputs: Mapping[str, Array], patterns: Sequence[str], options: RunOptions
+    graph: Graph, inputs: Arrays, patterns: Sequence[str], options: RunOptions
 ) -> Iterator[Intermediate]:
     """Iterate over the tensors that match a pattern, in regions, too, of all iterations of loops."""
     require_graphs(graph)
@@ -384,7 +385,7 @@ def find_tensors(
 
 def _iterate(
     graph: Graph,
-    inputs: Mapping[str, Array],
+    inputs: Arrays,
     selection: _Selection,
     options: RunOptions,
     batch_bytes: int,
@@ -411,11 +412,7 @@ def _iterate(
 
 
 def _by_steps(
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    selection: _Selection,
-    options: RunOptions,
-    iterations: int,
+    graph: Graph, inputs: Arrays, selection: _Selection, options: RunOptions, iterations: int
 ) -> Iterator[Intermediate]:
     """Iterate over tensors while numpy computes the program, up to the last one."""
     index = 0  # of the main block's operator; what its regions compute comes before its results
@@ -444,7 +441,7 @@ def _by_steps(
 def _inside(
     graph: Graph,
     index: int,
-    operands: Mapping[str, Array],
+    operands: Arrays,
     options: RunOptions,
     batch_bytes: int,
     iterations: int,
@@ -468,9 +465,7 @@ def _inside(
             yield Intermediate(place.prefix + tensor.name, arrays, index, path, tensor.location)
 
 
-def _operands(
-    graph: Graph, index: int, values: Mapping[str, Array], options: RunOptions
-) -> Mapping[str, Array]:
+def _operands(graph: Graph, index: int, values: Arrays, options: RunOptions) -> Arrays:
     """Return values for an operator's operands, where the patterns left some out."""
     block = graph.main
     names = {name for _, name in computed_tensors(graph)}
@@ -488,7 +483,7 @@ def _operands(
 
 def batches(
     graph: Graph,
-    inputs: Mapping[str, Array],
+    inputs: Arrays,
     wanted: list[tuple[int, str]],
     options: RunOptions = DEFAULT_RUN,
     *,
@@ -530,9 +525,7 @@ def batches(
                 del stems[name]
 
 
-def _golden_arrays(
-    graph: Graph, folder: Path, stems: dict[str, str], inputs: Mapping[str, Array]
-) -> LazyArrays:
+def _golden_arrays(graph: Graph, folder: Path, stems: dict[str, str], inputs: Arrays) -> LazyArrays:
     files = {
         slot.key: (slot, folder / slot_file(stem, slot))
         for name, stem in stems.items()
@@ -604,9 +597,7 @@ def not_collected(
 
 
 def save_to_folder(
-    tensors: Iterator[Intermediate],
-    folder: Path,
-    missing: Sequence[Mapping[str, object]] = (),
+    tensors: Iterator[Intermediate], folder: Path, missing: Sequence[Mapping[str, object]] = ()
 ) -> list[dict[str, object]]:
     """Write each array as an `.npy` and `manifest.json` with operators and locations."""
     rows: list[dict[str, object]] = []
@@ -701,8 +692,7 @@ def run(
         graph = with_variables(loaded.graph, variables or {})
         for tensor in iterate_tensors(graph, arrays, patterns, options):
             collected.update(tensor.arrays)
-    result = run_program(loaded, arrays, options, variables)
-    return replace(result, intermediates=collected)
+    return replace(run_program(loaded, arrays, options, variables), intermediates=collected)
 
 
 @takes_keywords(ReadKeywords)
@@ -758,7 +748,6 @@ def steps(
     if options.engine == "reference-model":
         raise fail("option-conflict", "engine", "the reference model does not stop at operators")
     graph = with_variables(as_graph(program, read, reading_options), variables or {})
-    arrays = input_arrays(graph, inputs, random)
-    for step in compute_steps(graph, arrays, options):
+    for step in compute_steps(graph, input_arrays(graph, inputs, random), options):
         if step.operator.spec not in (CONST, CONST_SHAPE):
             yield step

@@ -18,6 +18,7 @@ from tosa_convert import api
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import (
     Array,
+    Arrays,
     LazyArrays,
     Slot,
     coerce,
@@ -37,7 +38,7 @@ from tosa_convert.golden.running.programs import (
     final_states,
     indexed,
     input_slots,
-    integer_inputs,
+    inputs_of,
     needs_another_name,
     output_slots,
     unused_variables,
@@ -53,7 +54,7 @@ from tosa_convert.golden.running.run_options import (
     Work,
     lacking_findings,
 )
-from tosa_convert.graph.derived import reachable
+from tosa_convert.graph.derived import reachable, with_main
 from tosa_convert.graph.dtypes import BLOCK_SCALE
 from tosa_convert.graph.model import (
     UNLOCATED,
@@ -92,10 +93,9 @@ class Computed(NamedTuple):
     seconds: float
 
 
-def compute(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> Computed:
+def compute(graph: Graph, inputs: Arrays, options: RunOptions) -> Computed:
     start = time.monotonic()
-    if options.level != "none":
-        _refuse_exceeded_level(graph, options.level)
+    _refuse_exceeded_level(graph, options.level)
     precision: Precision = "wide" if options.precise or options.bounds else "own"
     outputs = _run(graph, inputs, precision, options)
     bounds = _run(graph, inputs, "bounds", options) if options.bounds else {}
@@ -133,7 +133,7 @@ def save_result(path: Path, slot: Slot, array: Array) -> None:
 
 
 def _run(
-    graph: Graph, inputs: Mapping[str, Array], precision: Precision, options: RunOptions
+    graph: Graph, inputs: Arrays, precision: Precision, options: RunOptions
 ) -> dict[str, Array]:
     outputs: dict[str, Array] = {}
     for _ in _timed_steps(graph, inputs, precision, options, outputs):
@@ -144,17 +144,15 @@ def _run(
     return outputs
 
 
-def compute_steps(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> Iterator[Step]:
+def compute_steps(graph: Graph, inputs: Arrays, options: RunOptions) -> Iterator[Step]:
     """Iterate over the operators of a program as they are computed; see `compute`."""
-    if options.level != "none":
-        _refuse_exceeded_level(graph, options.level)
-    precision: Precision = "wide" if options.precise else "own"
-    return _timed_steps(graph, inputs, precision, options, {})
+    _refuse_exceeded_level(graph, options.level)
+    return _timed_steps(graph, inputs, "wide" if options.precise else "own", options, {})
 
 
 def _timed_steps(
     graph: Graph,
-    inputs: Mapping[str, Array],
+    inputs: Arrays,
     precision: Precision,
     options: RunOptions,
     outputs: dict[str, Array],
@@ -199,6 +197,8 @@ def _refusing_what_fails(machine: Machine, steps: Iterator[Step]) -> Iterator[St
 
 
 def _refuse_exceeded_level(graph: Graph, level: str) -> None:
+    if level == "none":
+        return
     from tosa_convert.rules.public import find_violations
 
     found = [row for row in find_violations(graph, level=level) if row.code == "outside-level"]
@@ -322,11 +322,12 @@ def _index_hint(refused: _Place | None, check: re.Match[str]) -> str:
     if index is None:
         return ""
     text = f'; "{index.tensor}" has {counted(index.rows, "row")}: indices are 0 to {index.rows - 1}'
-    names = integer_inputs(block, operator.inputs[index.position])
-    if names:
-        ranges = " ".join(shlex.join(["--range", f"{name}=0:{index.rows - 1}"]) for name in names)
-        text += f"; for random inputs: {ranges}"
-    return text
+    given = [
+        shlex.join(["--range", f"{name}=0:{index.rows - 1}"])
+        for name in inputs_of(block, [operator.inputs[index.position]])
+        if name in block.tensors and block.tensors[name].dtype.name.startswith("INT")
+    ]
+    return f"{text}; for random inputs: {' '.join(given)}" if given else text
 
 
 def signature(block: Block, operator: Operator) -> str:
@@ -435,7 +436,7 @@ class Result(Shown):
 
 def run_program(
     program: Program,
-    inputs: Mapping[str, Array],
+    inputs: Arrays,
     options: RunOptions = DEFAULT_RUN,
     variables: Mapping[str, Any] | None = None,
 ) -> Result:
@@ -448,7 +449,8 @@ def run_program(
     runnable, states = with_final_states(with_variables(graph, given))
     written = [name for name in states.values() if name not in graph.main.outputs]
     if written:
-        runnable = with_outputs(runnable, [*runnable.main.outputs, *dict.fromkeys(written)])
+        outputs = [*runnable.main.outputs, *dict.fromkeys(written)]
+        runnable = with_main(runnable, replace(runnable.main, outputs=outputs))
     found = _computed(program, runnable, inputs, options)
     own = {slot.key for slot in output_slots(graph)}
     return Result(
@@ -459,9 +461,7 @@ def run_program(
     )
 
 
-def _computed(
-    program: Program, runnable: Graph, inputs: Mapping[str, Array], options: RunOptions
-) -> Computed:
+def _computed(program: Program, runnable: Graph, inputs: Arrays, options: RunOptions) -> Computed:
     graph = program.graph
     endless = endless_logarithms(graph)
     if endless:
@@ -492,15 +492,13 @@ def _outputs_in(folder: Path, outs: Sequence[Slot], prefix: str = "") -> LazyArr
     return LazyArrays(by_key, lambda key: load_npy(*by_key[key]))
 
 
-def run_graph(
-    graph: Graph, inputs: Mapping[str, Array], options: RunOptions = DEFAULT_RUN
-) -> dict[str, Array]:
+def run_graph(graph: Graph, inputs: Arrays, options: RunOptions = DEFAULT_RUN) -> dict[str, Array]:
     """Compute the outputs of a graph whose inputs are given as `input_arrays` returns them."""
     return run_program(Program(graph), inputs, options).outputs
 
 
 def run_in_folder(
-    folder: Path, graph: Graph, inputs: Mapping[str, Array], options: RunOptions = DEFAULT_RUN
+    folder: Path, graph: Graph, inputs: Arrays, options: RunOptions = DEFAULT_RUN
 ) -> LazyArrays:
     """Run a graph in an empty folder; return its outputs, read from there on demand."""
     ins, outs = input_slots(graph), output_slots(graph)
@@ -528,11 +526,6 @@ def file_name(all_slots: Sequence[Slot], slot: Slot, prefix: str = "in") -> str:
     """Return the name of a slot's file; the model looks for scales under the name of the values."""
     tensors = list(dict.fromkeys(s.tensor for s in all_slots))
     return slot_file(f"{prefix}{tensors.index(slot.tensor)}", slot)
-
-
-def with_outputs(graph: Graph, outputs: list[str]) -> Graph:
-    main = Region(graph.regions[0].name, [replace(graph.main, outputs=outputs)])
-    return replace(graph, regions=[main, *graph.regions[1:]])
 
 
 def write_model(graph: Graph, folder: Path) -> None:
@@ -588,8 +581,7 @@ def execute(
     if is_nameless(ended):
         index = _first_invalid_operator(graph, folder, command, options.timeout)
         raise TosaConvertError(explain(graph, ended, "", index))
-    trace = _trace(folder, command, options.timeout)
-    raise TosaConvertError(explain(graph, ended, trace))
+    raise TosaConvertError(explain(graph, ended, _trace(folder, command, options.timeout)))
 
 
 def _write_description(
@@ -652,8 +644,7 @@ def _first_invalid_operator(
         regions = [Region(graph.regions[0].name, [block]), *reachable(graph, operators)]
         write_model(Graph(graph.version, regions, graph.producer), folder)
         ins = [f"in{i}.npy" for i in range(len(block.inputs))]
-        outs = [f"part{i}.npy" for i in range(len(outputs))]
-        _write_description(folder, block, ins, outs)
+        _write_description(folder, block, ins, [f"part{i}.npy" for i in range(len(outputs))])
         return is_nameless(
             reference_model_process.run([*command, "--validate_only=1"], folder, timeout)
         )
