@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from tosa_convert.errors import printable
@@ -505,12 +506,8 @@ def in_type_of(expected: Array, actual: Array) -> tuple[Array, str, str]:
 
 
 def _integer_range(row: np.dtype[Any]) -> tuple[int, int]:
-    info: Any = np.iinfo
-    if row.kind not in "iu":
-        import ml_dtypes
-
-        info = ml_dtypes.iinfo
-    return int(info(row).min), int(info(row).max)
+    iinfo: Any = ml_dtypes.iinfo
+    return int(iinfo(row).min), int(iinfo(row).max)
 
 
 def _number(value: Any) -> float | int | bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from tosa_convert.errors import Findings, suggest
@@ -127,12 +128,7 @@ def is_integer(element_type: np.dtype[Any]) -> bool:
 
 
 def _epsilon(element_type: np.dtype[Any]) -> float:
-    finfo: Any = np.finfo
-    # Some types of ml_dtypes have the kind "f", too, and numpy does not know them.
-    if element_type.name not in ("float16", "float32", "float64"):
-        import ml_dtypes
-
-        finfo = ml_dtypes.finfo
+    finfo: Any = ml_dtypes.finfo
     return float(finfo(element_type).eps)
 
 
@@ -326,7 +322,6 @@ class NetworkTotals:
         self.add_errors(part, counted)
         with np.errstate(all="ignore"):
             self.errors[part] = np.copysign(counted, found - exact)
-        with np.errstate(all="ignore"):
             fractions = np.where(errors == 0, 0.0, errors / limit)
         return errors <= limit, fractions
 
@@ -539,10 +534,7 @@ def _shares_of(limit: Array, exact: Array) -> Callable[[int | None], Array]:
 
 
 def criterion_for(
-    name: str,
-    element_type: np.dtype[Any],
-    tolerances: Tolerances,
-    check: Check | None = None,
+    name: str, element_type: np.dtype[Any], tolerances: Tolerances, check: Check | None = None
 ) -> Criterion:
     """Return a tensor's criterion: a tolerance for it, else its check, else its type's tolerance."""
     atol, rtol = tolerances.of(name, element_type)

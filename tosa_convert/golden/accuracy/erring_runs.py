@@ -17,6 +17,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     MXINT8_UNIT,
     Rule,
     accumulator,
+    axis_of,
     has_narrow_units,
     is_subnormal,
     may_flush,
@@ -25,7 +26,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     rule_of,
     terms_of_sum,
 )
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.by_name import Array, Arrays
 from tosa_convert.graph.derived import extract, reachable
 from tosa_convert.graph.dtypes import FP32, DType
 from tosa_convert.graph.model import Block, Graph, Operator, element_value
@@ -241,11 +242,10 @@ def whole_sums(
 
     bounds: the sums of the sizes of products; not needed for REDUCE_SUM.
     """
-    name = accumulator(operator, block.tensors[operator.outputs[0]].dtype.name)
-    most = 2.0 ** (FLOATS[name][0] + 1)
+    output = block.tensors[operator.outputs[0]].dtype.name
+    most = 2.0 ** (FLOATS[accumulator(operator, output)][0] + 1)
     if operator.spec.traits.response == "sum":
-        axis = operator.attributes["axis"]
-        assert isinstance(axis, int)
+        axis = axis_of(operator)
         found = np.ones(1, np.bool_)
         for own in runs:
             terms = plain(own[0])
@@ -257,11 +257,12 @@ def whole_sums(
             ]
             found = found & np.logical_or(*fits)
         return found
-    if operator.spec.name not in SUMS_OF_PRODUCTS or bounds is None:
-        return np.zeros(1, np.bool_)
-    if any(isinstance(value, Scaled) for own in runs for value in own):
-        return np.zeros(1, np.bool_)
-    if has_narrow_units(block, operator, block.tensors[operator.outputs[0]].dtype.name):
+    if (
+        bounds is None
+        or operator.spec.name not in SUMS_OF_PRODUCTS
+        or any(isinstance(value, Scaled) for own in runs for value in own)
+        or has_narrow_units(block, operator, output)
+    ):
         return np.zeros(1, np.bool_)
     # The other runs differ by whole numbers from the exact one, whose products are far below the most.
     are_whole = all(
@@ -299,8 +300,7 @@ def function_errors(
 
 def _of_sum_in_order(block: Block, operator: Operator, terms: Array, exact: Array) -> Array:
     """Return the error of a sum in the order of its terms: the errors of equal terms have one sign."""
-    axis = operator.attributes["axis"]
-    assert isinstance(axis, int)
+    axis = axis_of(operator)
     name = accumulator(operator, block.tensors[operator.outputs[0]].dtype.name)
     kind = np.float16 if name == "FP16" else np.float32
     sums = np.add.accumulate(terms.astype(kind), axis=axis, dtype=kind)
@@ -332,6 +332,12 @@ def rounded(value: Array, row: DType) -> Array:
     return numbers(code.astype(row.numpy), row)
 
 
+def with_local_bound(call: Call) -> Call:
+    if "local_bound" not in call.attributes:
+        return call
+    return replace(call, attributes={**call.attributes, "local_bound": True})
+
+
 def _bounds(
     block: Block, operator: Operator, operands: Sequence[Value], name: str, value: Array
 ) -> Array:
@@ -343,9 +349,7 @@ def _bounds(
     function = BOUNDS.get(operator.spec.name)
     if function is None:
         return np.abs(value)
-    call = with_numbers(call_of(block, operator, operands, "wide"), operands)
-    if "local_bound" in call.attributes:
-        call = replace(call, attributes={**call.attributes, "local_bound": True})
+    call = with_local_bound(with_numbers(call_of(block, operator, operands, "wide"), operands))
     found = None
     if operator.spec.name in SUMS_OF_PRODUCTS:
         # FP32 has more than enough bits, but not for numbers of any size.
@@ -396,9 +400,7 @@ def chooses_zeros(block: Block, operator: Operator, operands: Sequence[Value]) -
     return any(one.any() for one in signs) and not all(one.all() for one in signs)
 
 
-def open_tensors(
-    graph: Graph, inputs: Mapping[str, Array], golden: Mapping[str, Array]
-) -> frozenset[str]:
+def open_tensors(graph: Graph, inputs: Arrays, golden: Arrays) -> frozenset[str]:
     """Return the tensors of the main block that depend on a result which TOSA leaves open."""
     block = graph.main
     operators = [op for _, own in graph.blocks() for op in own.operators]
@@ -536,7 +538,7 @@ class ErringRun(Machine):
                 changed[name] = value._replace(data=array) if isinstance(value, Scaled) else array
         return changed
 
-    def as_read(self, values: Mapping[str, Value], small: Mapping[str, Array]) -> dict[str, Value]:
+    def as_read(self, values: Mapping[str, Value], small: Arrays) -> dict[str, Value]:
         """Return inputs and constants as this run reads them: two runs flush subnormal numbers."""
         read = dict(values)
         if 0 < self.number <= COHERENT:

@@ -234,10 +234,9 @@ def numbers(array: Array, dtype: DType) -> Array:
 
 def _ulp(size: Array, frac: int, least: float) -> Array:
     """Return the unit in the last place of each value: at least that of the smallest normal; 0 for 0."""
-    finite = np.where(np.isfinite(size) & (size > 0), size, 1.0)
-    exponent = np.frexp(finite)[1] - 1
-    power = np.maximum(np.ldexp(1.0, exponent), least)
-    return np.where(np.isfinite(size) & (size > 0), power * 2.0**-frac, 0.0)
+    is_usual = np.isfinite(size) & (size > 0)
+    exponent = np.frexp(np.where(is_usual, size, 1.0))[1] - 1
+    return np.where(is_usual, np.maximum(np.ldexp(1.0, exponent), least) * 2.0**-frac, 0.0)
 
 
 EXACT: Final = Rule("exact")
@@ -281,8 +280,7 @@ def _reduce_product(block: Block, operator: Operator, result: Tensor) -> Rule:
 
 
 def _dot_product(block: Block, operator: Operator, result: Tensor) -> Rule:
-    spec = operator.spec
-    rows = [row.name for row in spec.operands]
+    rows = [row.name for row in operator.spec.operands]
     operands = _factors(block, operator)
     output = result.dtype.name
     is_block_scaled = _is_block_scaled(operator)
@@ -369,10 +367,14 @@ def _plane(block: Block, operator: Operator) -> int:
     return len(operator.spec.operands) * math.prod(_shape(block, operator, 0)[1:])
 
 
-def _axis_size(block: Block, operator: Operator) -> int:
+def axis_of(operator: Operator) -> int:
     axis = operator.attributes["axis"]
     assert isinstance(axis, int)
-    return _shape(block, operator, 0)[axis]
+    return axis
+
+
+def _axis_size(block: Block, operator: Operator) -> int:
+    return _shape(block, operator, 0)[axis_of(operator)]
 
 
 _LENGTHS: Final[Mapping[str, Length]] = {"pooling": _window, "fft": _plane, "reduction": _axis_size}
@@ -558,11 +560,10 @@ def with_operands(
         sizes = [np.abs(operand) for operand in operands]
         largest = max(size.max(initial=0.0, where=np.isfinite(size)) for size in sizes)
         return replace(rule, largest=float(largest)), bounds
-    added = []
-    for operator, operand in zip(makers, operands, strict=True):
-        axis = operator.attributes["axis"]
-        assert isinstance(axis, int)
-        added.append(products_on_the_way(operand, axis, tensor.dtype))
+    added = [
+        products_on_the_way(operand, axis_of(operator), tensor.dtype)
+        for operator, operand in zip(makers, operands, strict=True)
+    ]
     rule = replace(rule, in_any_order=True)
     if tensor.name in makers[0].outputs:
         return rule, added[0]

@@ -22,6 +22,7 @@ from tosa_convert.golden.accuracy.erring_runs import (
 from tosa_convert.golden.accuracy.error_bounds import (
     EXACT,
     FLOATS,
+    axis_of,
     is_exact_inside,
     is_subnormal,
     kinds_of,
@@ -29,7 +30,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     rule_of,
     same_values,
 )
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.by_name import Array, Arrays
 from tosa_convert.graph.derived import extract, touches_variables
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
@@ -93,8 +94,7 @@ class ReachedElements:
             run = ["then_graph" if plain(operands[0]).reshape(-1)[0] else "else_graph"]
         states: list[str] = []
         if touches_variables(self.graph, operator):
-            tensors = self.graph.main.tensors
-            states = [name for name, tensor in tensors.items() if tensor.variable]
+            states = [name for name, tensor in self.graph.main.tensors.items() if tensor.variable]
         errs = any(self.of(name) is not False for name in (*operator.inputs, *states))
         errs = errs or not is_exact_inside(self.graph, operator, run)
         for name in (*operator.outputs, *(states if errs else ())):
@@ -168,9 +168,7 @@ def _in_short(reached: Array) -> Reached:
     return reached if reached.any() else False
 
 
-def exact_elements(
-    graph: Graph, inputs: Mapping[str, Array], names: Iterable[str]
-) -> dict[str, Array]:
+def exact_elements(graph: Graph, inputs: Arrays, names: Iterable[str]) -> dict[str, Array]:
     """Return which elements of tensors no error reaches, of those that have some beside others."""
     block = graph.main
     makers = {name: op for op in block.operators for name in op.outputs}
@@ -187,8 +185,7 @@ def exact_elements(
             if op.spec.regions:
                 results = machine.control_flow(index, op, operands)
             else:
-                where = operator_path("main", index, op)
-                results = machine.compute(part.main, op, operands, where)
+                results = machine.compute(part.main, op, operands, operator_path("main", index, op))
             reached.add(op, operands, results)
             if op.spec is CONST:
                 reached.start(results)
@@ -266,7 +263,8 @@ def spread_of(
     if not own.max(initial=0.0) <= most**2:
         squares = np.minimum(squares, most**2)
     sigma = _with_neighbours(squares)
-    if _shows_every_error(block, name):
+    makers = [op for op in block.operators if name in op.outputs]
+    if any(op.spec.traits.response in _INJECTIVE for op in makers):
         # Where no run differs there is nothing to differ: all before it is exact.
         sigma[squares == 0] = 0.0
     if reached is not True:
@@ -333,13 +331,6 @@ def _squares_of_errors(
     return squares, counts, kinds
 
 
-def _shows_every_error(block: Block, name: str) -> bool:
-    """Return whether a result differs wherever an operand does: it does not saturate or choose."""
-    return any(
-        name in op.outputs and op.spec.traits.response in _INJECTIVE for op in block.operators
-    )
-
-
 def spread_of_scales(values: Sequence[Value]) -> Spread:
     scales = [value.scale.astype(np.float64) for value in values if isinstance(value, Scaled)]
     return Spread(scales[0], low=reduce(np.fmin, scales), high=reduce(np.fmax, scales))
@@ -364,17 +355,14 @@ def merged(spreads: Sequence[Spread]) -> Spread:
     mean = np.maximum(np.sqrt(squares / np.maximum(counts, 1)), _OF_LARGEST * largest)
     sigma = np.where(counts > 0, mean, np.inf)
     kinds = all_of("kinds")
+    leaning = [own.leaning for own in spreads if own.leaning is not None]
     return replace(
         first,
         sigma=sigma,
         kinds=reduce(np.bitwise_or, kinds) if kinds else None,
         alone=_outweighing(np.square(np.where(is_known.any(axis=0), sigma, 0.0))),
-        leaning=_mean_leaning([own.leaning for own in spreads if own.leaning is not None]),
+        leaning=[np.mean(own, axis=0) for own in zip(*leaning, strict=True)] or None,
     )
-
-
-def _mean_leaning(rows: Sequence[list[Array]]) -> list[Array] | None:
-    return [np.mean(own, axis=0) for own in zip(*rows, strict=True)] if rows else None
 
 
 def _outweighing(squares: Array) -> Array:
@@ -497,8 +485,7 @@ def moved_operands(
                 own[position] = np.where(moves, exact + step * size, own[position])
             sign = -sign
             if response == "position":
-                axis = operator.attributes["axis"]
-                assert isinstance(axis, int)
+                axis = axis_of(operator)
                 towards = -exact if operator.spec.traits.extreme == "least" else exact
                 least = np.max(towards - size, axis=axis, keepdims=True)
                 possible = np.moveaxis(towards + size >= least, axis, -1)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -56,7 +57,7 @@ from tosa_convert.golden.accuracy.spreads import (
     spread_of,
     spread_of_scales,
 )
-from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Lazy, subfolder
+from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Arrays, Lazy, subfolder
 from tosa_convert.golden.running.programs import STATE_PREFIX, variables_of, with_final_states
 from tosa_convert.golden.running.run_graph import bounds_in_folder, run_in_folder
 from tosa_convert.golden.running.run_options import RunOptions
@@ -80,11 +81,7 @@ _INDEPENDENT: Final = 1000
 
 
 def measure(
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    wanted: Collection[str],
-    timeout: float = 0.0,
-    batch: int = 0,
+    graph: Graph, inputs: Arrays, wanted: Collection[str], timeout: float = 0.0, batch: int = 0
 ) -> dict[str, Spread]:
     result: dict[str, Spread] = {}
     for moves in (True, False):
@@ -119,7 +116,7 @@ def _errors_of_exact_run() -> Iterator[None]:
 
 
 def independent_runs(
-    graph: Graph, inputs: Mapping[str, Array], batch: int, timeout: float = 0.0
+    graph: Graph, inputs: Arrays, batch: int, timeout: float = 0.0
 ) -> Iterator[tuple[str, list[Array]]]:
     """Iterate over the tensors of the main block, with the data of the exact run and of RUNS others.
 
@@ -153,11 +150,7 @@ def _refuse_late(name: str, timeout: float, end: float) -> None:
 
 
 def _in_step(
-    machines: list[ErringRun],
-    inputs: Mapping[str, Array],
-    reached: ReachedElements,
-    *,
-    moves: bool,
+    machines: list[ErringRun], inputs: Arrays, reached: ReachedElements, *, moves: bool
 ) -> Iterator[tuple[str, list[Value], Array | None, Array | None]]:
     """Compute the main block in all runs; iterate over each tensor's values in the runs that go on.
 
@@ -227,14 +220,11 @@ def _in_range_of(exact: list[Value], operands: list[Value]) -> list[list[Value]]
 
 def _are_same(block: Block, operator: Operator, operands: list[list[Value]]) -> bool:
     """Return whether all runs have the same operands, of which TOSA says what the results are."""
-    is_defined = undefined_integers(block, operator, operands[0]) is None
+    first, *others = operands
     return (
-        is_defined
-        and not chooses_zeros(block, operator, operands[0])
-        and all(
-            all(one is other for one, other in zip(operands[0], own, strict=True))
-            for own in operands[1:]
-        )
+        undefined_integers(block, operator, first) is None
+        and not chooses_zeros(block, operator, first)
+        and all(one is other for own in others for one, other in zip(first, own, strict=True))
     )
 
 
@@ -322,9 +312,7 @@ class _Flushing(Machine):
         return Machine.compute(self, block, operator, read, where)
 
 
-def flushed_results(
-    graph: Graph, inputs: Mapping[str, Array], wanted: Container[str]
-) -> dict[str, Array]:
+def flushed_results(graph: Graph, inputs: Arrays, wanted: Container[str]) -> dict[str, Array]:
     """Return tensors of the main block in FP64 that read subnormal numbers as zeros."""
     block = graph.main
     given = [(name, inputs[name]) for name in block.inputs if name in inputs]
@@ -367,8 +355,8 @@ def origins(graph: Graph) -> dict[str, tuple[str, str]]:
 def checks_for(
     graph: Graph,
     keys: Iterable[str],
-    inputs: Mapping[str, Array],
-    golden: Mapping[str, Array],
+    inputs: Arrays,
+    golden: Arrays,
     folder: Path,
     tolerances: Tolerances,
     options: RunOptions,
@@ -400,9 +388,9 @@ def checks_for(
             continue
         if is_scale and rule is not None:
             # All rules are about values: scales are exact.
-            makers[key] = _constant(ToleranceCheck(EXACT, BLOCK_SCALE))
+            makers[key] = partial(ToleranceCheck, EXACT, BLOCK_SCALE)
         elif rule is not None and (rule == EXACT or rule.kind == "steps"):
-            makers[key] = _constant(ToleranceCheck(rule, row, flushed=flushed.get(name)))
+            makers[key] = partial(ToleranceCheck, rule, row, flushed=flushed.get(name))
         else:
             inexact[key] = name, rule
     notes: list[str] = []
@@ -417,10 +405,10 @@ def checks_for(
 def _measured(
     graph: Graph,
     inexact: Mapping[str, tuple[str, Rule | None]],
-    inputs: Mapping[str, Array],
+    inputs: Arrays,
     folder: Path,
     options: RunOptions,
-    flushed: Mapping[str, Array],
+    flushed: Arrays,
     *,
     official: bool,
 ) -> tuple[dict[str, Callable[[], Check]], list[str]]:
@@ -448,17 +436,13 @@ def _measured(
     ]
 
 
-def _constant(check: Check) -> Callable[[], Check]:
-    return lambda: check
-
-
 def _inexact_checks(
     graph: Graph,
     inexact: Mapping[str, tuple[str, Rule | None]],
-    inputs: Mapping[str, Array],
+    inputs: Arrays,
     folder: Path,
     options: RunOptions,
-    flushed: Mapping[str, Array],
+    flushed: Arrays,
     *,
     is_official: bool,
 ) -> dict[str, Callable[[], Check]]:
@@ -511,10 +495,7 @@ def _inexact_checks(
 
 
 def _with_wide_bounds(
-    block: Block,
-    rules_of: Mapping[str, Rule | None],
-    exact: Mapping[str, Array],
-    bounds: Mapping[str, Array],
+    block: Block, rules_of: Mapping[str, Rule | None], exact: Arrays, bounds: Arrays
 ) -> Iterator[str]:
     """Iterate over tensors with an element that TOSA's rule allows to err by all its value, and by 1.
 
@@ -529,12 +510,8 @@ def _with_wide_bounds(
 
 
 def _precise_run(
-    graph: Graph,
-    names: Iterable[str],
-    inputs: Mapping[str, Array],
-    folder: Path,
-    options: RunOptions,
-) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+    graph: Graph, names: Iterable[str], inputs: Arrays, folder: Path, options: RunOptions
+) -> tuple[Arrays, Arrays]:
     """Return tensors in FP64 and their bounds, which stay in the folder."""
     wanted = list(dict.fromkeys(names))
     if not wanted:
@@ -545,12 +522,7 @@ def _precise_run(
 
 
 def _more_runs(
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    name: str,
-    key: str,
-    first: Spread,
-    timeout: float,
+    graph: Graph, inputs: Arrays, name: str, key: str, first: Spread, timeout: float
 ) -> Callable[[int], Spread | None]:
     """Return a function that gives the spread of so many measurements of a tensor."""
     spreads = [first]

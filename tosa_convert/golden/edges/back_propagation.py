@@ -23,6 +23,7 @@ from tosa_convert.golden.edges.values import (
     limits_of,
     moved_ids,
     moves,
+    type_of,
 )
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Operator
@@ -60,9 +61,7 @@ def terms_demand(
     is_open = np.ones(len(wanted.ids), np.bool_)
     found = []
     for terms in _TERMS[call.spec.name](call, index, positions):
-        row = call.types[terms.position].dtype
-        assert row is not None
-        own = np.flatnonzero(is_open)
+        row, own = type_of(call, terms.position), np.flatnonzero(is_open)
         own = own[_without_others(terms.ids[own], call.operands[terms.position].size)]
         part, rest = Terms(terms.position, terms.ids[own], terms.weights[own]), wanted.at(own)
         given = call.operands[terms.position].reshape(-1)[part.ids]
@@ -172,12 +171,7 @@ def _changed_integers(
 
 
 def _stepped(
-    weights: Array,
-    codes: Array,
-    sign: Array,
-    rest: Array,
-    slack: Array,
-    limits: tuple[int, int],
+    weights: Array, codes: Array, sign: Array, rest: Array, slack: Array, limits: tuple[int, int]
 ) -> tuple[Array, Array]:
     """Change the codes of the terms of each row in turn until its sum has changed by `rest`.
 
@@ -357,9 +351,7 @@ def extreme_targets(
     """Iterate over operands for which one sum of an accumulator is the greatest, and the least."""
     if not extreme_labels(call, positions):
         return
-    row = call.types[0].dtype
-    assert row is not None
-    limits, shape = limits_of(row), call.result.shape
+    limits, shape = limits_of(type_of(call)), call.result.shape
     # The result whose weights have the largest sum of sizes: away from borders, which lack some.
     sizes = _summed(call, np.abs(_weights(call)))
     best = np.unravel_index(int(sizes.argmax()), sizes.shape)
@@ -398,10 +390,8 @@ def extreme_limits(call: Call, positions: Collection[int]) -> tuple[int, ...]:
     """Return the least and the greatest sum that a product of integers can have; none of another."""
     if not extreme_labels(call, positions):
         return ()
-    row = call.types[0].dtype
-    assert row is not None
     point = _point(call, "input_zp" if call.has("input_zp") else "a_zp")
-    ends = [limit - point for limit in limits_of(row)]
+    ends = [limit - point for limit in limits_of(type_of(call))]
     if 1 in positions:
         depth = call.operands[0].shape[-1]
         return depth * ends[0] * ends[1], depth * max(ends[0] ** 2, ends[1] ** 2)
@@ -514,8 +504,7 @@ class _Search:
         special = (INFINITE.get(self.row.name), NAN.get(self.row.name))
         codes = np.concatenate([codes, [code for code in special if code is not None]])
         table, fits = self._fitting(demand, codes.astype(np.int64))
-        rank = np.where(fits, generator.random(fits.shape), -1.0)
-        best = rank.argmax(axis=1)
+        best = _one_of_each(fits, generator)
         code = table[np.arange(len(best)), best]
         return code, code.copy(), fits.any(axis=1)
 

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.golden.accuracy.erring_runs import function_errors
+from tosa_convert.golden.accuracy.erring_runs import function_errors, with_local_bound
 from tosa_convert.golden.accuracy.error_bounds import (
     FLOATS,
     accumulator,
+    axis_of,
+    is_subnormal,
     may_flush,
     rule_of,
     terms_of_sum,
 )
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.by_name import Array, Arrays
 from tosa_convert.golden.edges.back_propagation import (
     extreme_counts,
     extreme_labels,
@@ -29,23 +31,26 @@ from tosa_convert.golden.edges.back_propagation import (
 )
 from tosa_convert.golden.edges.operator_edges import edges_of, element_targets, row_targets
 from tosa_convert.golden.edges.values import (
-    SMALLEST_NORMAL,
     Elements,
     Run,
     binade_names,
     binades_of,
-    codes_of,
     elements_of,
     has_elements,
     in_binades,
-    inputs_of,
     moves,
     operands_of,
     run_forward,
     sources,
     undefined_elements,
 )
-from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, with_variables
+from tosa_convert.golden.running.programs import (
+    AS_IT_IS,
+    as_graph,
+    input_arrays,
+    inputs_of,
+    with_variables,
+)
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator, counted, operator_path
 from tosa_convert.graph.shown import Shown
@@ -143,9 +148,7 @@ class EdgeCoverage(Shown):
     def __str__(self) -> str:
         count = counted(len(self.operators), "operator")
         rows = [own for row in self.operators for own in row.exponents]
-        met, existing = (
-            sum(map(len, own)) for own in ([r.met for r in rows], [r.existing for r in rows])
-        )
+        met, existing = sum(len(row.met) for row in rows), sum(len(row.existing) for row in rows)
         exponents = f", {met} of {existing} exponents" if existing else ""
         return f"{self.met} of {self.existing} edges of {count}{exponents} are met"
 
@@ -284,7 +287,7 @@ class CoverageWatch:
 
     graph: Graph
     known: dict[str, Known] = field(default_factory=dict)
-    aimed: Mapping[str, Array] = field(default_factory=dict)
+    aimed: Arrays = field(default_factory=dict)
     met: dict[str, Counter[str]] = field(default_factory=dict)
     sizes: dict[str, list[Array]] = field(default_factory=dict)
     courses: dict[str, Counter[str]] = field(default_factory=dict)
@@ -304,8 +307,7 @@ class CoverageWatch:
         positions = changing_positions(operator, changing)
         if not positions or not has_edges(block, operator):
             return
-        operands = [step.operands[name] for name in operator.inputs]
-        call = call_of(block, operator, operands, "own")
+        call = call_of(block, operator, [step.operands[name] for name in operator.inputs], "own")
         path = _every_turn(_path_of(step))
         counts = self.met.setdefault(path, Counter())
         self._locations[path] = operator.location
@@ -523,18 +525,14 @@ def is_unstable(block: Block, operator: Operator, given: Sequence[Array]) -> boo
     result = block.tensors[operator.outputs[0]]
     most = FLOATS[accumulator(operator, result.dtype.name)][2] / 2
     with np.errstate(all="ignore"):
-        if operator.spec.accuracy != "reduce-product":
-            largest = math.prod(map(_largest, given[:3]))
-            if largest * (terms_of_sum(block, operator) + 1) <= most:
-                return False
-        operands = [_finite(array) if is_float(array.dtype) else array for array in given]
         if operator.spec.accuracy == "reduce-product":
-            axis = operator.attributes["axis"]
-            assert isinstance(axis, int)
-            return bool((np.prod(np.maximum(np.abs(operands[0]), 1.0), axis=axis) > most).any())
-        call = call_of(block, operator, operands, "wide")
-        if "local_bound" in call.attributes:
-            call = replace(call, attributes={**call.attributes, "local_bound": True})
+            sizes = np.maximum(np.abs(_finite(given[0])), 1.0)
+            return bool((np.prod(sizes, axis=axis_of(operator)) > most).any())
+        largest = math.prod(map(_largest, given[:3]))
+        if largest * (terms_of_sum(block, operator) + 1) <= most:
+            return False
+        operands = [_finite(array) if is_float(array.dtype) else array for array in given]
+        call = with_local_bound(call_of(block, operator, operands, "wide"))
         bounds = BOUNDS[operator.spec.name](call)
         parts = bounds if isinstance(bounds, tuple) else (bounds,)
         return any(not (part <= most).all() for part in parts)
@@ -558,8 +556,7 @@ def undefined_sources(graph: Graph, run: Run) -> dict[str, Array]:
     ids = undefined_elements(graph, run.operator, run.values)
     if ids is None:
         return {}
-    name = graph.main.operators[run.operator].outputs[0]
-    return sources(graph, name, ids, run.values) or {}
+    return sources(graph, graph.main.operators[run.operator].outputs[0], ids, run.values) or {}
 
 
 def ill_conditioned_sources(graph: Graph, run: Run) -> dict[str, Array]:
@@ -574,8 +571,7 @@ def ill_conditioned_sources(graph: Graph, run: Run) -> dict[str, Array]:
     found: dict[str, Array] = {}
     signed = set(block.inputs)
     for operator in block.operators:
-        kind = operator.spec.name
-        if moves(operator) or kind in _KEEP_SIGNS:
+        if moves(operator) or operator.spec.name in _KEEP_SIGNS:
             signed.update(
                 name for name in operator.outputs if signed.issuperset(operator.inputs[:1])
             )
@@ -604,19 +600,14 @@ def ill_conditioned_sources(graph: Graph, run: Run) -> dict[str, Array]:
     return found
 
 
-def _subnormal(block: Block, name: str, values: Mapping[str, Array]) -> Array:
+def _subnormal(block: Block, name: str, values: Arrays) -> Array:
     tensor = block.tensors.get(name)
     if tensor is None or name not in values or not may_flush(tensor.dtype):
         return np.zeros(0, np.int64)
-    array = values[name].reshape(-1)
-    if array.dtype.kind == "f":
-        return np.flatnonzero((np.abs(array) < np.finfo(array.dtype).tiny) & (array != 0))
-    codes = codes_of(array, tensor.dtype)
-    size = np.where(codes < 0, -codes - 1, codes)
-    return np.flatnonzero((size > 0) & (size < SMALLEST_NORMAL[tensor.dtype.name]))
+    return np.flatnonzero(is_subnormal(values[name].reshape(-1), tensor.dtype))
 
 
-def _changed_by_flushing(graph: Graph, operator: Operator, values: Mapping[str, Array]) -> Array:
+def _changed_by_flushing(graph: Graph, operator: Operator, values: Arrays) -> Array:
     """Return the results of an operator on elements that change if subnormal operands are read as 0."""
     block = graph.main
     none = np.zeros(0, np.int64)
@@ -649,7 +640,7 @@ def _changed_by_flushing(graph: Graph, operator: Operator, values: Mapping[str, 
     return np.setdiff1d(ids, ids[kept[near]])
 
 
-def _uncertain(graph: Graph, operator: Operator, values: Mapping[str, Array]) -> Array:
+def _uncertain(graph: Graph, operator: Operator, values: Arrays) -> Array:
     """Return the results of a function that may err by more than half of their size, or than a half."""
     block = graph.main
     name = operator.outputs[0]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.golden.arrays.by_name import Array, Slot, match
+from tosa_convert.golden.arrays.by_name import Array, Arrays, Slot, match
 from tosa_convert.golden.edges.back_propagation import back_propagate, extreme_targets
 from tosa_convert.golden.edges.coverage import (
     CoverageWatch,
@@ -54,7 +54,6 @@ from tosa_convert.golden.edges.values import (
     edge_codes,
     elements_of,
     has_elements,
-    inputs_of,
     kept_bytes,
     limits_of,
     moves,
@@ -69,6 +68,7 @@ from tosa_convert.golden.running.programs import (
     as_graph,
     input_arrays,
     input_slots,
+    inputs_of,
     limits_of_inputs,
     random_array,
     requested_ranges,
@@ -130,8 +130,7 @@ class EdgeSearch:
             return False
         before = self._unfit(self.run)
         for rank, special in ((ALL, True), (LARGE, True), (LARGE, False), (SMALL, False)):
-            own = self.base.limited(changes, rank, special=special)
-            found = self._tried(own)
+            found = self._tried(self.base.limited(changes, rank, special=special))
             if found is None:
                 return False
             arrays, run, watch = found
@@ -177,8 +176,7 @@ class EdgeSearch:
 
     def _take_between(self, changes: Changes, path: str, label: str, watch: CoverageWatch) -> None:
         """Search inputs between two, with which a loop takes fewer turns and more turns than wanted."""
-        labels = [*self.watch.courses[path]]
-        wanted = labels.index(label)
+        wanted = [*self.watch.courses[path]].index(label)
         sides = [_most_turns(one.courses[path]) < wanted for one in (self.watch, watch)]
         if sides[0] == sides[1]:
             return
@@ -217,16 +215,13 @@ class EdgeSearch:
                 values = np.exp2(power + generator.uniform(-1, 1, size))
                 # Both signs, or one.
                 values *= (np.where(generator.integers(0, 2, size), 1, -1), 1, -1)[trial % 3]
-                lowest, highest = limits_of(row)
                 if row.is_float:
                     codes = codes_of(values.astype(row.numpy), row)
                 else:
                     codes = np.trunc(values).astype(np.int64)
-            ends = (
-                code_limits(row, self.base.limits[slot.key]) if slot.key in self.base.limits else ()
-            )
-            codes = np.clip(codes, *(ends or (lowest, highest)))
-            found[slot.key] = np.arange(size), codes
+            limit = self.base.limits.get(slot.key)
+            ends = limits_of(row) if limit is None else code_limits(row, limit)
+            found[slot.key] = np.arange(size), np.clip(codes, *ends)
         return found
 
     def _unfit(self, run: Run) -> int:
@@ -267,7 +262,9 @@ class EdgeSearch:
                     pair = demands[name], demand
                     first = int(generator.integers(2))
                     demand = pair[first].joined(pair[1 - first])
-                demands[name] = _limited(demand, generator)
+                if len(demand.ids) > _MOST:
+                    demand = demand.at(generator.permutation(len(demand.ids))[:_MOST])
+                demands[name] = demand
                 before = self.aimed.get(name, demand.ids[:0])
                 self.aimed[name] = np.union1d(before, demands[name].ids)
         return demands
@@ -404,12 +401,6 @@ class EdgeSearch:
                 array.reshape(-1)[ids] = self.arrays[key].reshape(-1)[ids]
                 arrays[key] = array
         return None
-
-
-def _limited(demand: Demand, generator: np.random.Generator) -> Demand:
-    if len(demand.ids) <= _MOST:
-        return demand
-    return demand.at(generator.permutation(len(demand.ids))[:_MOST])
 
 
 def _score(watch: CoverageWatch) -> tuple[int, int]:
@@ -560,7 +551,7 @@ class Candidate:
             ids = np.flatnonzero(before != after)
             self.changes[slot.key] = ids, after[ids]
 
-    def _make_plain(self, found: Mapping[str, Array], reason: str) -> bool:
+    def _make_plain(self, found: Arrays, reason: str) -> bool:
         changed = False
         own = {slot.key for slot in self.slots}
         for name, elements in found.items():
@@ -589,14 +580,13 @@ class Candidate:
     def _lower(self, names: list[str], least: int, reason: str) -> bool:
         """Lower the highest ranks of some inputs by one that changes them; not below the least."""
         own = {slot.tensor: slot for slot in self.slots}
-        ranks = {name: self._rank_below(own[name], least) for name in names if name in own}
-        changed = [name for name, rank in ranks.items() if rank is not None]
-        if not changed:
+        below = {name: self._rank_below(own[name], least) for name in names if name in own}
+        ranks = {name: rank for name, rank in below.items() if rank is not None}
+        if not ranks:
             return False
-        top = max(self.ranks.get(name, ALL) for name in changed)
-        for name in changed:
-            rank = ranks[name]
-            if rank is not None and self.ranks.get(name, ALL) == top:
+        top = max(self.ranks.get(name, ALL) for name in ranks)
+        for name, rank in ranks.items():
+            if self.ranks.get(name, ALL) == top:
                 self.ranks[name] = rank
                 self.repairs.append(f"{quoted(name)} has {RANK_TEXTS[rank]}: {reason}")
         return True

@@ -19,6 +19,7 @@ from tosa_convert.golden.edges.values import (
     edge_codes,
     elements_of,
     limits_of,
+    type_of,
 )
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.opset import table_of
@@ -97,29 +98,19 @@ def _of_result(call: Call, result: Array, row: DType) -> Masks:
             yield "saturates below", codes == low
             yield "saturates above", codes == high
         if call.spec.multiply_accumulates:
-            wide = np.abs(result.astype(np.int64))
-            yield "sum of more than 24 bits", wide >= 1 << _EXACT_BITS
+            yield "sum of more than 24 bits", np.abs(result.astype(np.int64)) >= 1 << _EXACT_BITS
         return
     codes = codes_of(result, row)
     size = np.where(codes < 0, -codes - 1, codes)
     if row.name in SMALLEST_NORMAL:
         yield "result subnormal", (size > 0) & (size < SMALLEST_NORMAL[row.name])
-    shapes = {array.shape for array in call.operands}
-    if row.name in INFINITE and shapes == {result.shape}:
-        finite = np.ones(result.shape, np.bool_)
-        for array in call.operands:
-            finite &= _finite(array)
+    if row.name in INFINITE and {array.shape for array in call.operands} == {result.shape}:
+        plain = (a if a.dtype.kind in "biuf" else a.astype(np.float32) for a in call.operands)
+        finite = np.logical_and.reduce([np.isfinite(array) for array in plain])
         yield "overflows", (size == INFINITE[row.name]) & finite
         yield "result NaN of numbers", (codes == NAN[row.name]) & finite
     elif row.name in INFINITE:
         yield "result infinite", size == INFINITE[row.name]
-
-
-def _finite(array: Array) -> Array:
-    if array.dtype.kind in "biu":
-        return np.ones(array.shape, np.bool_)
-    plain: Array = array if array.dtype.kind == "f" else array.astype(np.float32)
-    return np.asarray(np.isfinite(plain))
 
 
 # -- operators -------------------------------------------------------------------------------------
@@ -131,9 +122,7 @@ def _numbers(array: Array) -> Array:
 
 
 def _codes(call: Call, position: int) -> Array:
-    row = call.types[position].dtype
-    assert row is not None
-    return codes_of(call.operands[position], row)
+    return codes_of(call.operands[position], type_of(call, position))
 
 
 def _indices(call: Call) -> Masks:
@@ -145,9 +134,7 @@ def _indices(call: Call) -> Masks:
 
 
 def _comparison(call: Call, result: Array) -> Masks:
-    left, right = _codes(call, 0), _codes(call, 1)
-    row = call.types[0].dtype
-    assert row is not None
+    left, right, row = _codes(call, 0), _codes(call, 1), type_of(call)
     yield "equal", left == right
     yield "one step apart", np.abs(left - right) == 1
     if row.is_float:
@@ -193,9 +180,7 @@ def _quotient(call: Call, result: Array) -> Masks:
 
 
 def _clamp(call: Call, result: Array) -> Masks:
-    codes = _codes(call, 0)
-    row = call.types[0].dtype
-    assert row is not None
+    codes, row = _codes(call, 0), type_of(call)
     for name, label in (("min_val", "minimum"), ("max_val", "maximum")):
         bound = codes_of(np.array([call.attributes[name]]).astype(row.numpy), row)[0]
         yield f"at the {label}", codes == bound
@@ -226,8 +211,7 @@ def _step(call: Call, result: Array) -> Masks:
 
 def _cast(call: Call, result: Array) -> Masks:
     value, found = _numbers(call.operands[0]), _numbers(result)
-    source, target = call.types[0].dtype, call.result.dtype
-    assert source is not None
+    source, target = type_of(call), call.result.dtype
     assert target is not None
     if target.name == "BOOL" or source.name == "BOOL":
         return
@@ -306,8 +290,7 @@ def _saturated(call: Call, result: Array) -> Masks:
     value, found = _numbers(call.operands[0]), _numbers(result)
     yield "saturates above", (found == 1) & np.isfinite(value)
     yield "saturates below", (found == call.spec.range[0]) & np.isfinite(value)
-    row = call.types[0].dtype
-    assert row is not None
+    row = type_of(call)
     # From here on an exponential in the formula of the function overflows.
     most = np.log(_numbers(elements_of(np.array([limits_of(row)[1]]), row))[0])
     most = most / 2 if call.spec.name == "TANH" else most
@@ -350,9 +333,7 @@ def _truths(call: Call, result: Array) -> Masks:
 
 def _extremes(call: Call, result: Array) -> Masks:
     """Iterate over rows along an axis, of which the greatest or least element is searched."""
-    row = call.types[0].dtype
-    assert row is not None
-    codes, axis = _codes(call, 0), call.attributes["axis"]
+    row, codes, axis = type_of(call), _codes(call, 0), call.attributes["axis"]
     if codes.shape[axis] < 2:
         return
     if call.spec.traits.extreme == "least":
@@ -427,8 +408,7 @@ class Demand(NamedTuple):
 
     def joined(self, other: Demand) -> Demand:
         """Return both; of an element in both, what this one says."""
-        new = ~np.isin(other.ids, self.ids)
-        pairs = zip(self, other.at(new), strict=True)
+        pairs = zip(self, other.at(~np.isin(other.ids, self.ids)), strict=True)
         return Demand(*(np.concatenate(pair) for pair in pairs))
 
 
@@ -446,10 +426,7 @@ class EdgeTarget(NamedTuple):
 
 
 def element_targets(
-    elements: Elements,
-    position: int,
-    generator: np.random.Generator,
-    met: Collection[str] = (),
+    elements: Elements, position: int, generator: np.random.Generator, met: Collection[str] = ()
 ) -> Iterator[EdgeTarget]:
     """Iterate over the edges that an operator on elements has, by values of one operand.
 
@@ -491,8 +468,7 @@ def _tried(
 ) -> Array:
     """Return the codes to try at each place: [places, codes]."""
     call = elements.call
-    row = call.types[position].dtype
-    assert row is not None
+    row = type_of(call, position)
     low, high = limits_of(row)
     every = range(low, high + 1) if row.bits <= 8 else edge_codes(row, ALL)
     codes = np.concatenate(
@@ -577,8 +553,7 @@ def _of_cast(
         if row.is_float:
             given = middles.astype(row.numpy)
         else:
-            bounds = limits_of(row)
-            given = np.clip(np.nan_to_num(middles), *bounds).astype(np.int64)
+            given = np.clip(np.nan_to_num(middles), *limits_of(row)).astype(np.int64)
     codes = codes_of(given, row)
     codes = codes[codes != NAN.get(row.name, 1 << 62)]
     return np.broadcast_to(codes, (len(places), len(codes)))

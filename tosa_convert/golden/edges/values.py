@@ -11,17 +11,16 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from math import gcd
 from typing import Any, Final
 
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Slot
-from tosa_convert.golden.running.programs import random_array
-from tosa_convert.graph.derived import computed_tensors
+from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Arrays, Slot
+from tosa_convert.golden.running.programs import inputs_of, random_array
+from tosa_convert.graph.derived import computed_tensors, with_main
 from tosa_convert.graph.dtypes import FLOATS, FP8, DType
-from tosa_convert.graph.model import Block, Graph, Operator, Region
+from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.reference.block_scaled import plain
 from tosa_convert.reference.call import Call, Step, Type, UndefinedResult, store
 from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of, operation_of
@@ -69,11 +68,10 @@ def limits_of(row: DType) -> tuple[int, int]:
     """Return the lowest and the highest code of a number that is not infinite."""
     if not row.is_float:
         return row.limits
-    every = np.arange(256, dtype=np.uint8).view(row.numpy) if row.bits <= 8 else None
-    if every is not None:
-        codes = codes_of(every[: 1 << row.bits], row)
-        finite = np.isfinite(_plain(every[: 1 << row.bits]))
-        return int(codes[finite].min()), int(codes[finite].max())
+    if row.bits <= 8:
+        every = np.arange(1 << row.bits, dtype=np.uint8).view(row.numpy)
+        codes = codes_of(every, row)[np.isfinite(_plain(every))]
+        return int(codes.min()), int(codes.max())
     greatest = int(codes_of(np.array([np.inf], np.float32).astype(row.numpy), row)[0]) - 1
     return -greatest - 1, greatest
 
@@ -189,7 +187,7 @@ def in_binades(array: Array, row: DType) -> Array:
 
 def spread_places(total: int, count: int, turn: int) -> Array:
     """Return some of so many places, evenly spread; successive turns have other ones."""
-    step = next((n for n in range(round(0.618 * total), 0, -1) if gcd(n, total) == 1), 0)
+    step = next((n for n in range(round(0.618 * total), 0, -1) if math.gcd(n, total) == 1), 0)
     return (turn * count + np.arange(count)) * step % max(total, 1)
 
 
@@ -339,6 +337,13 @@ def _grid(
 _MOST_RULES: Final = 6
 
 
+def type_of(call: Call, position: int = 0) -> DType:
+    """Return the element type of an operand that is a tensor."""
+    row = call.types[position].dtype
+    assert row is not None
+    return row
+
+
 def has_elements(operator: Operator) -> bool:
     """Return whether each element of the result is made of one element of each operand."""
     return operator.spec.elementwise > 0 or operator.spec.name == "RESCALE"
@@ -418,8 +423,7 @@ class Elements:
             try:
                 return kept, self.compute(ids[kept], given)
             except UndefinedResult as error:
-                wrong = np.broadcast_to(error.wrong, kept.shape)
-                kept = kept[~wrong]
+                kept = kept[~np.broadcast_to(error.wrong, kept.shape)]
         element = self.call.result.dtype
         assert element is not None
         return kept[:0], np.zeros(0, element.numpy)
@@ -445,8 +449,7 @@ def moved_ids(block: Block, operator: Operator, operands: Sequence[Array]) -> tu
         given.append(np.arange(offset, offset + array.size, dtype=np.int64).reshape(array.shape))
         starts.append(offset)
         offset += array.size
-    call = call_of(block, operator, given, "own")
-    ids = np.asarray(OPERATIONS[spec.name](call)).reshape(-1)
+    ids = np.asarray(OPERATIONS[spec.name](call_of(block, operator, given, "own"))).reshape(-1)
     positions = np.full(ids.shape, -1)
     local = np.zeros(ids.shape, np.int64)
     for position, start in enumerate(starts):
@@ -457,7 +460,7 @@ def moved_ids(block: Block, operator: Operator, operands: Sequence[Array]) -> tu
     return positions, local
 
 
-def operands_of(graph: Graph, operator: Operator, values: Mapping[str, Array]) -> list[Array]:
+def operands_of(graph: Graph, operator: Operator, values: Arrays) -> list[Array]:
     """Return the operands of an operator of the main block, of the values of a run or constants."""
     block, machine = graph.main, Machine(graph)
     return [
@@ -466,7 +469,7 @@ def operands_of(graph: Graph, operator: Operator, values: Mapping[str, Array]) -
     ]
 
 
-def undefined_elements(graph: Graph, index: int, values: Mapping[str, Array]) -> Array | None:
+def undefined_elements(graph: Graph, index: int, values: Arrays) -> Array | None:
     """Return the elements of an operator's result that TOSA does not define; None if not known."""
     operator = graph.main.operators[index]
     if not has_elements(operator):
@@ -476,9 +479,7 @@ def undefined_elements(graph: Graph, index: int, values: Mapping[str, Array]) ->
     return found if len(found) else None
 
 
-def sources(
-    graph: Graph, name: str, ids: Array, values: Mapping[str, Array]
-) -> dict[str, Array] | None:
+def sources(graph: Graph, name: str, ids: Array, values: Arrays) -> dict[str, Array] | None:
     block = graph.main
     masks: dict[str, Array] = {name: ids}
     for op in reversed(block.operators):
@@ -496,7 +497,7 @@ def sources(
 
 
 def _operand_elements(
-    graph: Graph, op: Operator, ids: Array, values: Mapping[str, Array]
+    graph: Graph, op: Operator, ids: Array, values: Arrays
 ) -> list[tuple[int, Array | None]]:
     """Return for each operand that results are made of its elements; None if they are mixed."""
     operands = operands_of(graph, op, values)
@@ -509,19 +510,6 @@ def _operand_elements(
             (p, np.unique(local[ids[position[ids] == p]])) for p in set(position[ids]) if p >= 0
         ]
     return [(p, None) for p in range(len(operands))]
-
-
-def inputs_of(block: Block, names: Sequence[str]) -> list[str]:
-    """Return the inputs of a block that values are computed from, in its order."""
-    producers: dict[str, Operator] = {output: op for op in block.operators for output in op.outputs}
-    found: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += producers[name].inputs if name in producers else ()
-    return [name for name in dict.fromkeys(block.inputs) if name in found]
 
 
 # -- a run on numpy, with the values on the way, up to where TOSA leaves a result open -------------
@@ -549,15 +537,14 @@ class Run:
 
 def run_forward(
     graph: Graph,
-    inputs: Mapping[str, Array],
+    inputs: Arrays,
     watch: Callable[[Step], None] | None = None,
     stops: Callable[[Step], bool] | None = None,
 ) -> Run:
     """Run a program on numpy, up to an operator of the main block at which it stops."""
-    result = Run(dict(inputs))
+    result = Run(dict(inputs), operator=0)
     keeps = kept_bytes(graph) <= KEPT_BYTES
     outputs: dict[str, Array] = {}
-    result.operator = 0
     try:
         for step in Machine(graph, "own").steps(inputs, outputs):
             if watch is not None:
@@ -604,17 +591,13 @@ def beginning(graph: Graph) -> Graph:
         for name in operator.outputs
         if name in block.tensors and (name in later or name in block.outputs)
     ]
-    main = replace(block, operators=block.operators[:end], outputs=outputs)
-    return replace(graph, regions=[Region(graph.regions[0].name, [main]), *graph.regions[1:]])
+    return with_main(graph, replace(block, operators=block.operators[:end], outputs=outputs))
 
 
 def kept_bytes(graph: Graph) -> int:
     """Return the bytes of all tensors that a program computes."""
-    total = 0
-    for _, name in computed_tensors(graph):
-        tensor = graph.main.tensors[name]
-        size = tensor.dtype.element_bytes
-        for length in tensor.shape or ():
-            size *= max(length, 1)
-        total += size
-    return total
+    tensors = [graph.main.tensors[name] for _, name in computed_tensors(graph)]
+    return sum(
+        row.dtype.element_bytes * math.prod(max(size, 1) for size in row.shape or ())
+        for row in tensors
+    )
