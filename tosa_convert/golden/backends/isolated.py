@@ -20,6 +20,7 @@ from tosa_convert.golden.arrays.by_name import (
     INT48,
     SCALE_SUFFIX,
     Array,
+    Arrays,
     LazyArrays,
     Slot,
     coerce,
@@ -47,8 +48,8 @@ from tosa_convert.golden.running.programs import (
     as_graph,
     input_slots,
     output_slots,
+    result_slots,
     shapes_of_results,
-    state_slots,
     variables_of,
 )
 from tosa_convert.golden.running.reference_model_process import with_paths
@@ -97,13 +98,8 @@ class OtherModel:
         self.graph = as_graph(path) if graph is None else graph
 
     def compute(
-        self,
-        graph: Graph,
-        names: list[str],
-        inputs: Mapping[str, Array],
-        cuts: list[str],
-        folder: Path,
-    ) -> Mapping[str, Array]:
+        self, graph: Graph, names: list[str], inputs: Arrays, cuts: list[str], folder: Path
+    ) -> Arrays:
         part = part_of(self.graph, names, cuts)
         if part is not self.graph or not variables_of(part):
             return run_in_folder(folder, part, inputs, self.options)
@@ -118,8 +114,7 @@ class OtherModel:
     def inside(self, output: str, attribute: str) -> OtherModel:
         for op in self.graph.main.operators:
             if output in op.outputs and attribute in op.attributes:
-                inner = extract_region(self.graph, str(op.attributes[attribute]))
-                return self.of_graph(inner)
+                return self.of_graph(extract_region(self.graph, str(op.attributes[attribute])))
         raise fail("undefined-name", self.name, f'the operator of "{output}" has no {attribute}')
 
 
@@ -153,7 +148,7 @@ def by_position(
     return LazyArrays(by_key, lambda key: by_key[key][0](shape=by_key[key][1]))
 
 
-def with_slot_types(arrays: Mapping[str, Array], by_key: Mapping[str, Slot]) -> LazyArrays:
+def with_slot_types(arrays: Arrays, by_key: Mapping[str, Slot]) -> LazyArrays:
     """Return the arrays in the types of their slots, if these hold the same elements, or unchanged."""
 
     def read(key: str) -> Array:
@@ -177,27 +172,21 @@ class _Isolated:
         self.original: Path | None = None
 
     def compute(
-        self,
-        graph: Graph,
-        names: list[str],
-        inputs: Mapping[str, Array],
-        cuts: list[str],
-        folder: Path,
-    ) -> Mapping[str, Array]:
+        self, graph: Graph, names: list[str], inputs: Arrays, cuts: list[str], folder: Path
+    ) -> Arrays:
         part = part_of(graph, names, cuts)
         self.write(part, folder, self.original if part is graph else None)
         # Read when they are written: they may be files.
         given = LazyArrays([slot.key for slot in input_slots(part)], inputs.__getitem__)
         with failures_kept(self.name, folder, self.keep):
             answer = self.run(part, given, folder)
-        outputs = {slot.key: slot for slot in output_slots(part)}
-        return with_slot_types(answer, {**state_slots(part), **outputs})
+        return with_slot_types(answer, result_slots(part))
 
     def write(self, part: Graph, folder: Path, original: Path | None) -> None:
         pieces = api.encode(part) if original is None else [map_file(original)]
         write_scratch(folder / "model.tosa", pieces)
 
-    def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
+    def run(self, part: Graph, inputs: Arrays, folder: Path) -> Arrays:
         """Run the program that was written; return its outputs, and its states if they are known."""
         raise NotImplementedError
 
@@ -218,7 +207,7 @@ class Iree(_Isolated):
         asm: str = module.operation.get_asm(print_generic_op_form=True)
         write_scratch(folder / "part.mlir", [asm.encode()])
 
-    def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
+    def run(self, part: Graph, inputs: Arrays, folder: Path) -> Arrays:
         path, given = str(folder / "part.mlir"), list(inputs.values())
         try:
             outputs, _ = run_worker(self.machine, "iree", path, given, folder)
@@ -241,12 +230,11 @@ class PythonFile(_Isolated):
         super().__init__(path, os.path.abspath(path), machine, keep)
         self.file = self.text
 
-    def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
+    def run(self, part: Graph, inputs: Arrays, folder: Path) -> Arrays:
         outs = [slot.key for slot in output_slots(part)]
         text = json.dumps({"inputs": list(inputs), "outputs": outs})
         write_scratch(folder / "names.json", [text.encode()])
-        given = list(inputs.values())
-        outputs, _ = run_worker(self.machine, "python", self.file, given, folder)
+        outputs, _ = run_worker(self.machine, "python", self.file, list(inputs.values()), folder)
         return by_position(part, outputs, self.name)
 
 
@@ -263,7 +251,7 @@ class Command(_Isolated):
         super().__init__(words[0], text, machine, keep)
         self.words = words
 
-    def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
+    def run(self, part: Graph, inputs: Arrays, folder: Path) -> Arrays:
         files = {"{model}": "model.tosa", "{inputs}": "in.npz", "{outputs}": "out.npz"}
         folders = {"{input_dir}": str(folder / "in"), "{output_dir}": str(folder / "out")}
         paths = {mark: str(folder / name) for mark, name in files.items()}
@@ -279,7 +267,7 @@ class Command(_Isolated):
         ended = run_backend(words, self.machine.timeout, self.name)
         self.machine.used.append(ended.used)
         refuse_failure(ended, self.name)
-        answer: Mapping[str, Array]
+        answer: Arrays
         if with_folders:
             answer = by_position(part, numbered(folder / "out", "out"), self.name)
             for name in answer:
@@ -308,26 +296,22 @@ class ProgramCommand(Command):
         self.refusal = refusal
         self.only_reads = not any(REWRITTEN in word for word in words)
 
-    def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
-        names = ("model.tosa", "model.mlir", "model.tflite")
-        marks = dict(
-            zip(("{model}", "{mlir}", "{tflite}"), map(folder.joinpath, names), strict=True)
-        )
+    def run(self, part: Graph, inputs: Arrays, folder: Path) -> Arrays:
+        names = {"{model}": "model.tosa", "{mlir}": "model.mlir", "{tflite}": "model.tflite"}
+        names |= {REWRITTEN: "program", "{folder}": "written"}
         if any("{mlir}" in word for word in self.words):
             write_plain_mlir(part, folder)
         if any("{tflite}" in word for word in self.words):
-            write_scratch(marks["{tflite}"], [tflite_model(part)])
-        paths = {mark: str(path) for mark, path in marks.items()}
-        written = {REWRITTEN: str(folder / "program"), "{folder}": str(folder / "written")}
-        words = with_paths(self.words, paths | written, appended=[])
+            write_scratch(folder / "model.tflite", [tflite_model(part)])
+        paths = {mark: str(folder / name) for mark, name in names.items()}
+        words = with_paths(self.words, paths, appended=[])
         ended = run_backend(words, self.machine.timeout, self.name)
         self.machine.used.append(ended.used)
         if ended.code > 0 and self.is_refusal(ended.stderr):
             ended = replace(ended, code=REFUSED)
         refuse_failure(ended, self.name)
-        if self.only_reads:
-            return results_of(part, part, inputs, self)
-        return results_of(part, written_program(folder, self.name, ended), inputs, self)
+        other = part if self.only_reads else written_program(folder, self.name, ended)
+        return results_of(part, other, inputs, self)
 
     def is_refusal(self, stderr: str) -> bool:
         return bool(self.refusal and re.search(self.refusal, stderr)) and not _CRASH.search(stderr)
@@ -352,15 +336,14 @@ class Passes(PythonFile):
         self.name = self.text = name
         self.pipeline = pipeline
 
-    def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
+    def run(self, part: Graph, inputs: Arrays, folder: Path) -> Arrays:
         write_plain_mlir(part, folder)
         results = [slot.key for slot in output_slots(part)]
         outs = results if self.pipeline == "run" else []
         names = {"inputs": list(inputs), "outputs": outs, "results": results}
         text = json.dumps({**names, "pipeline": self.pipeline})
         write_scratch(folder / "names.json", [text.encode()])
-        given = list(inputs.values())
-        outputs, _ = run_worker(self.machine, "python", self.file, given, folder)
+        outputs, _ = run_worker(self.machine, "python", self.file, list(inputs.values()), folder)
         if outs:
             return by_position(part, outputs, self.name)
         return results_of(part, written_program(folder, self.name), inputs, self)
@@ -387,9 +370,7 @@ def written_program(folder: Path, name: str, ended: Ended | None = None) -> Grap
         raise fail("backend-failed", name, message) from None
 
 
-def results_of(
-    part: Graph, other: Graph, inputs: Mapping[str, Array], backend: _Isolated
-) -> LazyArrays:
+def results_of(part: Graph, other: Graph, inputs: Arrays, backend: _Isolated) -> LazyArrays:
     """Return what numpy computes of the program that a backend made of `part`.
 
     A backend may leave out inputs that no operator takes, or that no result follows from, also by
@@ -416,8 +397,7 @@ def results_of(
     results = run_program(Program(other), given, options).outputs
     # A pass may join operators, so that one result is returned several times.
     found = [slot for output in other.main.outputs for slot in slots(other.main, output)]
-    readers = [partial(_result, results, slot.key) for slot in found]
-    return by_position(part, readers, backend.name)
+    return by_position(part, [partial(_result, results, slot.key) for slot in found], backend.name)
 
 
 def _place(key: str) -> int:
@@ -471,7 +451,7 @@ def _followed(
     return needed
 
 
-def _result(results: Mapping[str, Array], key: str, shape: tuple[int, ...]) -> Array:
+def _result(results: Arrays, key: str, shape: tuple[int, ...]) -> Array:
     """Return a result as `by_position` reads it: a scalar of TOSA is a vector of one element in VGF."""
     found = results[key]
     return found.reshape(shape) if shape == () and found.shape == (1,) else found

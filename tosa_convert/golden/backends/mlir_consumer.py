@@ -106,8 +106,7 @@ def _view(size: int, unranked: Any) -> Any:
     start = fields[1] + fields[2] * size
     memory = (ctypes.c_char * ((last + 1) * size)).from_address(start)
     array = np.frombuffer(memory, f"V{size}")
-    steps = [step * size for step in strides]
-    return np.lib.stride_tricks.as_strided(array, shape, steps)
+    return np.lib.stride_tricks.as_strided(array, shape, [step * size for step in strides])
 
 
 _COPY_TYPE = ctypes.CFUNCTYPE(

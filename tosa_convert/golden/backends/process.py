@@ -210,8 +210,7 @@ def of_software(python: str = "") -> dict[str, Any]:
 @functools.cache
 def _own_source() -> str:
     """Return the fingerprint of this package: in a checkout its files change, and no release."""
-    folder = Path(__file__).parents[2]
-    return digest([of_file(path) for path in sorted(folder.rglob("*.py"))])
+    return digest([of_file(path) for path in sorted(Path(__file__).parents[2].rglob("*.py"))])
 
 
 def _packages(python: str) -> str:

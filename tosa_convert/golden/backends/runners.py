@@ -23,6 +23,7 @@ from tosa_convert.errors import fail
 from tosa_convert.extensions import find_extension, is_extension
 from tosa_convert.golden.arrays.by_name import (
     Array,
+    Arrays,
     LazyArrays,
     narrowed,
     new_scratch_folder,
@@ -55,9 +56,8 @@ from tosa_convert.golden.backends.sources import Recorded, steps_of_model
 from tosa_convert.golden.backends.tflite_model import pair_with_tflite
 from tosa_convert.golden.running.programs import (
     input_slots,
-    output_slots,
+    result_slots,
     shapes_of_results,
-    state_slots,
     variables_of,
 )
 from tosa_convert.golden.running.reference_model_process import command_words, program_path
@@ -305,10 +305,7 @@ def open_backend(
 
 
 def as_backend(
-    against: str | Mapping[str, Array] | Backend,
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    timeout: float,
+    against: str | Arrays | Backend, graph: Graph, inputs: Arrays, timeout: float
 ) -> Backend:
     """Open a backend of any form that `check` and `bisect` take."""
     if isinstance(against, str):
@@ -325,7 +322,7 @@ def backend_on(
     machine: Machine,
     text: str,
     graph: Graph,
-    inputs: Mapping[str, Array],
+    inputs: Arrays,
     *,
     original: str = "",
     keep: Path | None = None,
@@ -375,7 +372,7 @@ def run_original(
     software: str,
     original: str,
     graph: Graph,
-    inputs: Mapping[str, Array],
+    inputs: Arrays,
     machine: Machine,
     *,
     is_double: bool = False,
@@ -424,8 +421,8 @@ def _refuse_missing_file(software: str, original: str) -> None:
         raise fail("file-error", where, "cannot be read: No such file or directory")
 
 
-def in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
-    by_key = state_slots(graph) | {slot.key: slot for slot in output_slots(graph)}
+def in_program_types(graph: Graph, arrays: Arrays) -> LazyArrays:
+    by_key = result_slots(graph)
 
     def read(key: str) -> Array:
         array, slot = arrays[key], by_key.get(key)
@@ -447,8 +444,7 @@ def open_folder(folder: Path) -> LazyArrays:
     except (KeyError, TypeError) as error:
         raise fail("file-error", str(manifest), f"not {expected}: {error!r:.200}") from None
     where = str(manifest)
-    files = {name: Path(path_below(folder, file, where)) for name, file in names.items()}
-    return npy_files(files)
+    return npy_files({name: Path(path_below(folder, file, where)) for name, file in names.items()})
 
 
 # -- several calls of a model in its framework, which keeps its states from one to the next --------
@@ -462,11 +458,11 @@ def call_in_a_row(
     software: str,
     original: str,
     graph: Graph,
-    calls: Sequence[Mapping[str, Array]],
+    calls: Sequence[Arrays],
     *,
     machine: Machine,
     folder: Path,
-) -> list[Mapping[str, Array]]:
+) -> list[Arrays]:
     """Return a model's outputs, and the states of its variables, after each of several calls."""
     slots = input_slots(graph)
     given = [inputs[slot.key] for inputs in calls for slot in slots]
@@ -480,7 +476,7 @@ def call_in_a_row(
         raise fail("backend-failed", software, message)
     changed = numbered(folder, "changed")
     writes = len(changed) // len(calls)
-    found: list[Mapping[str, Array]] = []
+    found: list[Arrays] = []
     for number in range(len(calls)):
         own = by_position(
             graph,

@@ -197,7 +197,7 @@ def _last_of_places(
     """Return the last tensor of each shape that neighbours of one place compute, with its key."""
     left, result = set(taken), []
     keyed = (
-        (k, (row.place, _sizes(row.shape), row.dtype[:3]))
+        (k, (row.place, tuple(sorted(size for size in row.shape if size != 1)), row.dtype[:3]))
         for k, row in enumerate(rows)
         if row.place and k not in left
     )
@@ -205,10 +205,6 @@ def _last_of_places(
         last = {key: k for k, key in group}
         result += [(k, key) for key, k in last.items()]
     return sorted(result)
-
-
-def _sizes(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted(size for size in shape if size != 1))
 
 
 def fits(one: Recorded, other: Recorded) -> bool:

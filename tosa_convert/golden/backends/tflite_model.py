@@ -15,6 +15,7 @@ import numpy as np
 
 from tosa_convert.errors import Findings, fail
 from tosa_convert.frontends.tflite.read import DamagedError, TfliteFile, read_tflite
+from tosa_convert.golden.accuracy.error_bounds import axis_of
 from tosa_convert.golden.arrays.by_name import Slot, slots
 from tosa_convert.golden.running.programs import input_slots, output_slots
 from tosa_convert.graph.dtypes import DTYPES, FLOATS
@@ -67,9 +68,10 @@ def _append(out: bytearray, item: Any) -> tuple[int, list[tuple[int, Any]]]:
         at = len(out)
         out += struct.pack("<I", len(item)) + bytes(4 * len(item))
         return at, [(at + 4 + 4 * index, one) for index, one in enumerate(item)]
-    data, count = (item.encode(), len(item.encode())) if isinstance(item, str) else _data(item)
+    data = item.encode() if isinstance(item, str) else item.tobytes()
     _align(out, 16, 4)  # elements of constants are aligned
     at = len(out)
+    count = len(data) if isinstance(item, str) else item.size
     out += struct.pack("<I", count) + data + b"\0" * isinstance(item, str)
     return at, []
 
@@ -102,10 +104,6 @@ def _align(out: bytearray, width: int, ahead: int = 0) -> None:
     out += bytes(-(len(out) + ahead) % width)
 
 
-def _data(array: Any) -> tuple[bytes, int]:
-    return array.tobytes(), array.size
-
-
 # -- operators -------------------------------------------------------------------------------------
 
 
@@ -114,20 +112,32 @@ class Row:
     """Describe an operator of TFLite.
 
     code: in its schema. inputs: names of tensors, or constants. union: the number of its options; 0
-        without. options: their fields. version: of its kernel.
+        without. options: their fields.
     """
 
     code: int
     inputs: Sequence[Any]
     union: int = 0
     options: Mapping[int, Any] = field(default_factory=dict)
-    version: int = 1
 
 
 Rule = Callable[[Block, Operator], Row]
-#: By operators, and by the forms that rows say.
-_RULES: dict[str, Rule] = {}
-_FORMS: dict[str, Rule] = {}
+#: By the forms that rows of operators say; `_rule` adds those that take more than a row.
+_FORMS: Final[dict[str, Rule]] = {
+    "ARGMAX": lambda _, op: Row(
+        56, (op.inputs[0], np.array(axis_of(op), np.int32)), 40, {0: ("b", _TYPES["INT32"])}
+    ),
+    "CONCAT": lambda _, op: Row(2, op.inputs, 10, {0: ("i", axis_of(op)), 1: _NO_ACTIVATION}),
+    "GATHER": lambda _, op: Row(36, op.inputs, 23, {0: ("i", 1), 1: ("i", 1)}),
+    "MATMUL": lambda _, op: Row(126, op.inputs[:2], 101),
+    "NEGATE": lambda _, op: Row(59, op.inputs[:1], 42),
+    "REVERSE": lambda _, op: Row(105, (op.inputs[0], _integers([axis_of(op)])), 81),
+    "SLICE": lambda block, op: Row(
+        65, (op.inputs[0], *(_sizes(block, name) for name in op.inputs[1:])), 48
+    ),
+    "TILE": lambda block, op: Row(69, (op.inputs[0], _sizes(block, op.inputs[1])), 51),
+    "TRANSPOSE": lambda _, op: Row(39, (op.inputs[0], _integers(_listed(op, "perms"))), 26),
+}
 
 
 def _rule(*names: str) -> Callable[[Rule], Rule]:
@@ -170,40 +180,10 @@ def _mul(block: Block, op: Operator) -> Row:
     return Row(18, op.inputs[:2], 21, {0: _NO_ACTIVATION})
 
 
-@_rule("NEGATE")
-def _negate(block: Block, op: Operator) -> Row:
-    return Row(59, op.inputs[:1], 42)
-
-
-@_rule("IDENTITY")
-def _identity(block: Block, op: Operator) -> Row:
-    return _reshaped(block, op)
-
-
-@_rule("RESHAPE")
+@_rule("IDENTITY", "RESHAPE")
 def _reshaped(block: Block, op: Operator) -> Row:
     shape = _integers(block.tensors[op.outputs[0]].shape or ())
     return Row(22, (op.inputs[0], shape), 17, {0: shape})
-
-
-@_rule("CONCAT")
-def _concat(block: Block, op: Operator) -> Row:
-    return Row(2, op.inputs, 10, {0: ("i", _axis(op)), 1: _NO_ACTIVATION})
-
-
-@_rule("TRANSPOSE")
-def _transpose(block: Block, op: Operator) -> Row:
-    return Row(39, (op.inputs[0], _integers(_listed(op, "perms"))), 26)
-
-
-@_rule("TILE")
-def _tile(block: Block, op: Operator) -> Row:
-    return Row(69, (op.inputs[0], _sizes(block, op.inputs[1])), 51)
-
-
-@_rule("SLICE")
-def _slice(block: Block, op: Operator) -> Row:
-    return Row(65, (op.inputs[0], *(_sizes(block, name) for name in op.inputs[1:])), 48)
 
 
 @_rule("PAD")
@@ -212,31 +192,10 @@ def _pad(block: Block, op: Operator) -> Row:
     return Row(60, (op.inputs[0], _sizes(block, op.inputs[1]).reshape(-1, 2), filler), 43)
 
 
-@_rule("REVERSE")
-def _reverse(block: Block, op: Operator) -> Row:
-    return Row(105, (op.inputs[0], _integers([_axis(op)])), 81)
-
-
 @_rule("axis")
 def _reduce(block: Block, op: Operator) -> Row:
     code, union = _numbers(op)
-    return Row(code, (op.inputs[0], _integers([_axis(op)])), union, {0: _TRUE})
-
-
-@_rule("ARGMAX")
-def _argmax(block: Block, op: Operator) -> Row:
-    axis = np.array(_axis(op), np.int32)
-    return Row(56, (op.inputs[0], axis), 40, {0: ("b", _TYPES["INT32"])})
-
-
-@_rule("GATHER")
-def _gather(block: Block, op: Operator) -> Row:
-    return Row(36, op.inputs, 23, {0: ("i", 1), 1: ("i", 1)})
-
-
-@_rule("MATMUL")
-def _matmul(block: Block, op: Operator) -> Row:
-    return Row(126, op.inputs[:2], 101)
+    return Row(code, (op.inputs[0], _integers([axis_of(op)])), union, {0: _TRUE})
 
 
 @_rule("CONV2D")
@@ -280,14 +239,9 @@ def _window(
 ) -> Mapping[int, Any]:
     """Add the padding to options: none, or what TFLite calls SAME."""
     sizes, stride = (block.tensors[op.inputs[0]].shape or ())[1:3], _listed(op, "stride")
+    dilation = _listed(op, "dilation") if "dilation" in op.attributes else (1, 1)
     same: list[int] = []
-    for size, step, width, wide in zip(
-        sizes,
-        stride,
-        kernel,
-        _listed(op, "dilation") if "dilation" in op.attributes else (1, 1),
-        strict=True,
-    ):
+    for size, step, width, wide in zip(sizes, stride, kernel, dilation, strict=True):
         count = max((-(-size // step) - 1) * step + (width - 1) * wide + 1 - size, 0)
         same += [count // 2, count - count // 2]
     is_padded = any(_listed(op, "pad"))
@@ -303,18 +257,12 @@ def _cast(block: Block, op: Operator) -> Row:
     return Row(53, op.inputs, 37, {0: ("b", _TYPES[taken]), 1: ("b", _TYPES[made])})
 
 
-_RULES.update(table_of("tflite", _FORMS))
+_RULES: Final = table_of("tflite", _FORMS)
 
 
 def _listed(op: Operator, name: str) -> tuple[int, ...]:
     found = op.attributes[name]
     assert isinstance(found, tuple)
-    return found
-
-
-def _axis(op: Operator) -> int:
-    found = op.attributes["axis"]
-    assert isinstance(found, int)
     return found
 
 
@@ -345,7 +293,7 @@ def tflite_model(graph: Graph) -> bytes:
     numbers: dict[str, int] = {}
     tensors: list[Table] = []
     buffers = [Table({})]
-    codes: list[tuple[int, int]] = []
+    codes: list[int] = []
     operators = []
 
     def number_of(given: Any) -> int:
@@ -381,20 +329,18 @@ def tflite_model(graph: Graph) -> bytes:
         spread = op.attributes.get("nan_mode", "PROPAGATE")
         _require(getattr(spread, "name", spread) == "PROPAGATE", "IGNORE of NaN")
         row = _RULES[name](block, op)
-        if (row.code, row.version) not in codes:
-            codes.append((row.code, row.version))
+        if row.code not in codes:
+            codes.append(row.code)
         taken = _integers([number_of(one) for one in row.inputs])
         results = _integers([number_of(one) for one in op.outputs])
-        fields = {0: ("I", codes.index((row.code, row.version))), 1: taken, 2: results}
+        fields = {0: ("I", codes.index(row.code)), 1: taken, 2: results}
         if row.union:
             fields |= {3: ("B", row.union), 4: Table(row.options)}
         operators.append(Table(fields))
     outputs = [number_of(name) for name in block.outputs]
     subgraph = {0: tensors, 1: _integers(inputs), 2: _integers(outputs), 3: operators, 4: "main"}
-    of_codes = [
-        Table({0: ("b", min(code, 127)), 2: ("i", version), 3: ("i", code)})
-        for code, version in codes
-    ]
+    # All kernels have version 1.
+    of_codes = [Table({0: ("b", min(code, 127)), 2: ("i", 1), 3: ("i", code)}) for code in codes]
     fields = {0: ("I", 3), 1: of_codes, 2: [Table(subgraph)], 3: "tosa-convert", 4: buffers}
     return packed(Table(fields), b"TFL3")
 
@@ -444,8 +390,7 @@ def pair_with_tflite(graph: Graph, path: str) -> TflitePairs:
     notes: list[str] = []
     where = f"--against tflite:{path}"
     inputs = _inputs(graph, model, where, notes)
-    outputs = _outputs(graph, model, where, notes)
-    return TflitePairs(tuple(inputs), tuple(outputs), tuple(notes))
+    return TflitePairs(tuple(inputs), tuple(_outputs(graph, model, where, notes)), tuple(notes))
 
 
 def _inputs(graph: Graph, model: TfliteFile, where: str, notes: list[str]) -> list[str]:
@@ -453,7 +398,8 @@ def _inputs(graph: Graph, model: TfliteFile, where: str, notes: list[str]) -> li
     left = dict(wanted)
     chosen: dict[int, Slot] = {}
     for tensor in model.inputs:
-        name = next((name for name in _names(model, tensor) if name in left), None)
+        names = model.input_name(tensor), model.tensors[tensor].name
+        name = next((name for name in names if name in left), None)
         if name is not None:
             chosen[tensor] = left.pop(name)
     others = [tensor for tensor in model.inputs if tensor not in chosen]
@@ -546,10 +492,6 @@ def _located(graph: Graph, model: TfliteFile) -> dict[str, int]:
     }
     counts = Counter(rows.values())
     return {name: tensor for name, tensor in rows.items() if counts[tensor] == 1}
-
-
-def _names(model: TfliteFile, tensor: int) -> tuple[str, str]:
-    return model.input_name(tensor), model.tensors[tensor].name
 
 
 def _may_be(model: TfliteFile, tensor: int, slot: Slot) -> bool:

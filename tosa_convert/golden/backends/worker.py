@@ -154,9 +154,8 @@ def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Ar
             machine.resize_tensor_input(row["index"], array.shape)
     machine.allocate_tensors()
     numbers = {row["name"]: row["index"] for row in machine.get_tensor_details()}
-    for (
-        row
-    ) in machine._get_ops_details():  # As `find_state` names states that have no name of their own.
+    # As `find_state` names states that have no name of their own.
+    for row in machine._get_ops_details():
         for place, number in enumerate(row["inputs"]):
             name = f"{row['op_name'].lower()}_{row['index']}_state_{place}"
             numbers.setdefault(name, number)

@@ -27,9 +27,9 @@ from tosa_convert.golden.accuracy.verdict import checks_for, origins
 from tosa_convert.golden.arrays.by_name import (
     SCALE_SUFFIX,
     Array,
+    Arrays,
     LazyArrays,
     OutputFolder,
-    Slot,
     coerce,
     differing_elements,
     npz_pieces,
@@ -59,8 +59,8 @@ from tosa_convert.golden.running.programs import (
     Ranges,
     as_graph,
     input_slots,
-    output_slots,
     random_inputs,
+    result_slots,
     state_slots,
     variables_of,
     with_variables,
@@ -116,7 +116,7 @@ def widened(graph: Graph) -> Graph:
     return api.stamp(Graph(graph.version, regions, graph.producer))
 
 
-def widened_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def widened_inputs(graph: Graph, inputs: Arrays) -> dict[str, Array]:
     """Return the inputs of a program in the types of the widened one. graph: before it was widened."""
     return {
         key: array.astype(np.float32) if _becomes_fp32(graph.main.tensors.get(key)) else array
@@ -254,7 +254,7 @@ class Reference:
     def __init__(
         self,
         graph: Graph,
-        inputs: Mapping[str, Array],
+        inputs: Arrays,
         options: RunOptions = DEFAULT_RUN,
         tolerances: Tolerances = NO_TOLERANCES,
         places: Mapping[str, tuple[str, str]] | None = None,
@@ -264,7 +264,7 @@ class Reference:
         self.places = origins(graph) if places is None else places
 
     @cached_property
-    def outputs(self) -> Mapping[str, Array]:
+    def outputs(self) -> Arrays:
         """Return its outputs, and the states of variables after the run."""
         result = run_program(Program(self.graph), self.inputs, self.options)
         states = {STATE_PREFIX + name: array for name, array in result.variables.items()}
@@ -274,14 +274,14 @@ class Reference:
         with scratch_folder() as folder:
             return self.run(backend, folder)[1]
 
-    def run(self, backend: Backend, folder: Path) -> tuple[Mapping[str, Array], Comparison]:
+    def run(self, backend: Backend, folder: Path) -> tuple[Arrays, Comparison]:
         """Run a backend, and judge it. folder: an empty one, from which the outputs are read."""
         refuse_same_engine(backend, self.options)
         self.tolerances.refuse_unmatched(self.outputs)
         actual = backend_outputs(self.graph, self.inputs, backend, folder)
         return actual, self.judge(actual, _notes_of(backend))
 
-    def judge(self, actual: Mapping[str, Array], notes: Sequence[str] = ()) -> Comparison:
+    def judge(self, actual: Arrays, notes: Sequence[str] = ()) -> Comparison:
         """Compare outputs and states. notes: for the report, of the backend."""
         graph, golden = self.graph, self.outputs
         self.tolerances.refuse_unmatched(golden)
@@ -302,9 +302,7 @@ class Reference:
         }
         return self.compare(expected, actual, (*notes, *found))
 
-    def compare(
-        self, golden: Mapping[str, Array], actual: Mapping[str, Array], notes: Sequence[str] = ()
-    ) -> Comparison:
+    def compare(self, golden: Arrays, actual: Arrays, notes: Sequence[str] = ()) -> Comparison:
         compared = [key for key in golden if key in actual]
         with scratch_folder() as folder:
             checks, more = self._checks(compared, golden, folder)
@@ -318,13 +316,13 @@ class Reference:
             )
 
     def _checks(
-        self, keys: Iterable[str], golden: Mapping[str, Array], folder: Path
+        self, keys: Iterable[str], golden: Arrays, folder: Path
     ) -> tuple[Mapping[str, Check], tuple[str, ...]]:
         given = self.graph, keys, self.inputs, golden, folder
         return checks_for(*given, self.tolerances, self.options)
 
     def criteria(
-        self, arrays: Mapping[str, Array], folder: Path
+        self, arrays: Arrays, folder: Path
     ) -> tuple[dict[str, Criterion], tuple[str, ...]]:
         """Return what each array of the program is judged by, and notes. folder: an empty one."""
         checks, notes = self._checks(list(arrays), arrays, folder)
@@ -339,20 +337,17 @@ def _notes_of(backend: Backend) -> tuple[str, ...]:
     return backend.notes if isinstance(backend, Record) else ()
 
 
-def _why_not_compared(key: str, golden: Mapping[str, Array], actual: Mapping[str, Array]) -> str:
+def _why_not_compared(key: str, golden: Arrays, actual: Arrays) -> str:
     if key not in golden:
         return "control flow uses variables, and it has no initial value: its state is not known"
     return "" if key in actual else "the backend does not give its state"
 
 
-def backend_outputs(
-    graph: Graph, inputs: Mapping[str, Array], backend: Backend, folder: Path
-) -> Mapping[str, Array]:
+def backend_outputs(graph: Graph, inputs: Arrays, backend: Backend, folder: Path) -> Arrays:
     """Run a whole program on a backend; return its outputs, and its states if the backend gives them."""
     if isinstance(backend, Record):
         return _recorded_outputs(graph, backend, inputs)
-    names = list(dict.fromkeys(graph.main.outputs))
-    return backend.compute(graph, names, inputs, [], folder)
+    return backend.compute(graph, list(dict.fromkeys(graph.main.outputs)), inputs, [], folder)
 
 
 def with_initial_states(
@@ -364,16 +359,16 @@ def with_initial_states(
     return with_variables(graph, variables), backend
 
 
-def _recorded_outputs(graph: Graph, backend: Record, inputs: Mapping[str, Array]) -> LazyArrays:
+def _recorded_outputs(graph: Graph, backend: Record, inputs: Arrays) -> LazyArrays:
     """Return the recorded outputs and states, and recorded arrays that are not tensors of the model."""
-    outputs = state_slots(graph) | {slot.key: slot for slot in output_slots(graph)}
+    outputs = result_slots(graph)
     computed = {name for op in graph.main.operators for name in op.outputs}
     others = computed | {name + SCALE_SUFFIX for name in computed} | set(inputs)
     keys = [key for key in backend.arrays if key in outputs or key not in others]
     return with_slot_types(LazyArrays(keys, backend.arrays.__getitem__), outputs)
 
 
-OpenBackend = Callable[[Mapping[str, Array]], Backend]
+OpenBackend = Callable[[Arrays], Backend]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,7 +389,7 @@ class CheckPlan:
 
 
 def check_inputs(
-    graph: Graph, inputs: Mapping[str, Array], name: str, opener: OpenBackend, plan: CheckPlan
+    graph: Graph, inputs: Arrays, name: str, opener: OpenBackend, plan: CheckPlan
 ) -> Comparison:
     backend = opener(inputs)
     if plan.repeat > 1 and isinstance(backend, Record) and backend.files is None:
@@ -403,7 +398,7 @@ def check_inputs(
     with scratch_folder() as folder:
         actual = backend_outputs(graph, inputs, backend, subfolder(folder, "backend"))
         refuse_reader(backend)
-        golden: Mapping[str, Array]
+        golden: Arrays
         if plan.reference is None:
             refuse_same_engine(backend, plan.options)
             own = Reference(graph, inputs, plan.options, plan.tolerances)
@@ -432,11 +427,11 @@ def check_inputs(
         return result
 
 
-def _in_program_types(graph: Graph, found: Mapping[str, Array], name: str) -> dict[str, Array]:
+def _in_program_types(graph: Graph, found: Arrays, name: str) -> dict[str, Array]:
     """Return a backend's outputs in the program's types; refuse others, which two backends may share."""
     findings = Findings()
     arrays = dict(found)
-    for slot in _result_slots(graph):
+    for slot in result_slots(graph).values():
         if slot.key in arrays and slot.nbytes:
             wanted = np.broadcast_to(np.zeros((), slot.dtype.numpy), slot.shape)
             arrays[slot.key], _, problem = in_type_of(wanted, arrays[slot.key])
@@ -444,10 +439,6 @@ def _in_program_types(graph: Graph, found: Mapping[str, Array], name: str) -> di
                 findings.add("backend-failed", f"{name}: {quoted(slot.key)}", problem)
     findings.raise_if_any()
     return arrays
-
-
-def _result_slots(graph: Graph) -> list[Slot]:
-    return [*output_slots(graph), *state_slots(graph).values()]
 
 
 def _difference(one: Array, other: Array | None) -> str:
@@ -471,12 +462,7 @@ def _with_changes(result: Comparison, changed: Mapping[str, str]) -> Comparison:
 
 
 def _save(
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    golden: Mapping[str, Array],
-    actual: Mapping[str, Array],
-    result: Comparison,
-    folder: Path,
+    graph: Graph, inputs: Arrays, golden: Arrays, actual: Arrays, result: Comparison, folder: Path
 ) -> None:
     """Write a folder that `suite` runs as a case, too."""
     with OutputFolder(folder) as target:
@@ -484,15 +470,14 @@ def _save(
         target.write("inputs.npz", npz_pieces(inputs))
         target.write("expected.npz", npz_pieces(golden))
         # What has another shape is not read, and would be zeros.
-        keys = [s.key for s in _result_slots(graph) if s.key in actual]
-        shapes = {slot.key: slot.shape for slot in _result_slots(graph)}
-        found = LazyArrays([k for k in keys if actual[k].shape == shapes[k]], actual.__getitem__)
-        target.write("found.npz", npz_pieces(found))
+        slots = [slot for key, slot in result_slots(graph).items() if key in actual]
+        keys = [slot.key for slot in slots if actual[slot.key].shape == slot.shape]
+        target.write("found.npz", npz_pieces(LazyArrays(keys, actual.__getitem__)))
         target.write("comparison.json", [result.to_json().encode() + b"\n"])
 
 
 def seeded_inputs(
-    graph: Graph, given: Mapping[str, Array], first: int, count: int, ranges: Ranges
+    graph: Graph, given: Arrays, first: int, count: int, ranges: Ranges
 ) -> Iterator[tuple[str, dict[str, Array]]]:
     """Iterate over random inputs of several seeds, each with its name; those that are given stay."""
     slots = input_slots(graph)
@@ -501,13 +486,7 @@ def seeded_inputs(
 
 
 def edge_sets(
-    graph: Graph,
-    given: Mapping[str, Array],
-    first: int,
-    count: int,
-    ranges: Ranges,
-    *,
-    further: bool = False,
+    graph: Graph, given: Arrays, first: int, count: int, ranges: Ranges, *, further: bool = False
 ) -> Iterator[tuple[str, dict[str, Array]]]:
     """Iterate over edge inputs of several seeds, each set with its name; those that are given stay.
 
@@ -519,7 +498,7 @@ def edge_sets(
 
 
 def calibration_inputs(
-    graph: Graph, path: Path, given: Mapping[str, Array]
+    graph: Graph, path: Path, given: Arrays
 ) -> Iterator[tuple[str, dict[str, Array]]]:
     """Iterate over the samples of an `.npz` file whose arrays have samples as their first dimension."""
     arrays = dict(stored_arrays(path))
@@ -562,17 +541,13 @@ def runs_as_json(
         for name, row in results.items()
     ]
     if is_single:
-        (row,) = rows
-        del row["run"]
-        row["engine"] = engine
-        return json.dumps({**STAMP, **row}, indent=1, allow_nan=False)
-    content = {
-        **STAMP,
-        "ok": all(row.ok for row in results.values()) and bool(rows),
-        "engine": engine,
-        "runs": rows,
-    }
-    return json.dumps(content, indent=1, allow_nan=False)
+        (content,) = rows
+        del content["run"]
+        content["engine"] = engine
+    else:
+        is_ok = all(row.ok for row in results.values()) and bool(rows)
+        content = {"ok": is_ok, "engine": engine, "runs": rows}
+    return json.dumps({**STAMP, **content}, indent=1, allow_nan=False)
 
 
 # -- the inputs of several seeds: random ones and edge inputs --------------------------------------
@@ -590,12 +565,7 @@ def takes_edge_inputs(against: str) -> bool:
 
 
 def check_seeds(
-    program: Any,
-    against: str,
-    count: int,
-    note: Callable[[str], None],
-    *,
-    edges: bool = True,
+    program: Any, against: str, count: int, note: Callable[[str], None], *, edges: bool = True
 ) -> dict[str, Comparison]:
     """Check a program on random inputs of the first seeds, and on their edge inputs."""
     graph = as_graph(program, AS_IT_IS)

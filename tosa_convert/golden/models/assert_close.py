@@ -25,7 +25,7 @@ from tosa_convert.golden.accuracy.criteria import (
     Spread,
     Tolerances,
 )
-from tosa_convert.golden.arrays.by_name import Array, Slot, match, narrowed, scratch_folder
+from tosa_convert.golden.arrays.by_name import Array, Arrays, Slot, match, narrowed, scratch_folder
 from tosa_convert.golden.checking.check import Reference
 from tosa_convert.golden.running.programs import as_graph, input_slots, output_slots
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
@@ -106,7 +106,8 @@ def assert_close(
     __tracebackhide__ = True  # pytest shows the line of the user's test alone
     run = RunOptions(timeout=timeout, engine=engine)
     graph, arrays = _program(model, inputs, options)
-    actual = _by_name(found, output_slots(graph), "output")
+    slots = output_slots(graph)
+    actual = _in_types(_named(found, [slot.key for slot in slots], "output"), slots)
     tolerances = replace(tolerances, strict=tolerances.strict or strict)
     reference = Reference(graph, arrays, run, tolerances)
     result = reference.judge(actual)
@@ -177,9 +178,8 @@ def _bound(criterion: Criterion, golden: Array) -> Bound:
     if check is None and spread is None:
         size = np.abs(golden.astype(np.float64))
         error = criterion.atol + criterion.rtol * np.where(np.isfinite(size), size, 0.0)
-        return Bound(
-            golden, np.maximum(error, np.where(size < criterion.least, size, 0.0)), criterion.label
-        )
+        least = np.where(size < criterion.least, size, 0.0)
+        return Bound(golden, np.maximum(error, least), criterion.label)
     if spread is not None and spread.sigma is None:
         return Bound(spread.exact, _discrete_error(spread), criterion.label)
     exact, error = golden.astype(np.float64), np.full(golden.shape, np.inf)
@@ -199,8 +199,7 @@ def _discrete_error(spread: Spread) -> Array:
     """Return how far integers, BOOL and indices may be from those that FP64 leads to."""
     exact = spread.exact.astype(np.float64)
     if spread.possible is not None:
-        indices = np.arange(spread.possible.shape[-1])
-        distance = np.abs(indices - exact[..., np.newaxis])
+        distance = np.abs(np.arange(spread.possible.shape[-1]) - exact[..., np.newaxis])
         return np.asarray(np.where(spread.possible, distance, 0.0).max(axis=-1))
     assert spread.low is not None
     assert spread.high is not None
@@ -239,11 +238,10 @@ def _lines_of(row: TensorComparison, bound: Bound | None) -> list[str]:
     if row.worst is not None and bound is not None:
         expected, error = bound.expected[row.worst], float(bound.error[row.worst])
         off = abs(float(row.found or 0) - float(expected))
-        allowed = (
-            f"allowed {error:.3g} [{bound.rule}]" if error else f"no other value [{bound.rule}]"
-        )
+        allowed = f"allowed {error:.3g}" if error else "no other value"
         lines.append(
-            f"    at {list(row.worst)}: found {row.found}, expected {expected}; {off:.3g} off, {allowed}"
+            f"    at {list(row.worst)}: found {row.found}, expected {expected}; {off:.3g} off, "
+            f"{allowed} [{bound.rule}]"
         )
     if row.operator:
         place = "" if row.location == UNKNOWN_LOCATION else f" {printable(row.location)}"
@@ -294,19 +292,13 @@ def _framework_of(model: Any) -> str:
         key = base.__module__.partition(".")[0], base.__name__
         if key in _CLASSES:
             return _CLASSES[key]
-    is_plain = callable(model) and not isinstance(model, (type, Graph))
-    return "jax" if is_plain else ""
+    return "jax" if callable(model) and not isinstance(model, (type, Graph)) else ""
 
 
 def _name_of(model: Any) -> str:
     if isinstance(model, (str, os.PathLike)):
         return printable(os.path.basename(os.fspath(model)))
     return printable(getattr(model, "__name__", "") or type(model).__name__)
-
-
-def _by_name(found: Any, slots: list[Slot], role: str) -> dict[str, Array]:
-    """Return arrays by the names of slots; unsigned integers are signed ones with the same bits."""
-    return _in_types(_named(found, [slot.key for slot in slots], role), slots)
 
 
 def _named(given: Any, names: Iterable[str], role: str) -> dict[str, Array]:
@@ -329,11 +321,8 @@ def _array(value: Any, where: str) -> Array:
         value = value.detach().cpu()
         name = str(value.dtype).removeprefix("torch.")
         if name.startswith(("bfloat16", "float8_")):  # numpy has them by ml_dtypes alone
-            bits = (
-                sys.modules["torch"].int16
-                if value.element_size() == 2
-                else sys.modules["torch"].uint8
-            )
+            torch = sys.modules["torch"]
+            bits = torch.int16 if value.element_size() == 2 else torch.uint8
             return np.asarray(value.view(bits).numpy()).view(np.dtype(getattr(ml_dtypes, name)))
     try:
         array = np.asarray(value)
@@ -345,9 +334,7 @@ def _array(value: Any, where: str) -> Array:
     return array
 
 
-def _in_types(
-    arrays: Mapping[str, Array], slots: Iterable[Slot], *, rounds: bool = False
-) -> dict[str, Array]:
+def _in_types(arrays: Arrays, slots: Iterable[Slot], *, rounds: bool = False) -> dict[str, Array]:
     """Return arrays of a model in the types that its program has. rounds: FP64 becomes FP32."""
     types = {slot.key: np.dtype(slot.dtype.numpy) for slot in slots}
     return {

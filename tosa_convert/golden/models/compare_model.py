@@ -18,7 +18,14 @@ from tosa_convert.frontends.table import FRONTENDS, RUNTIMES, Installed, fronten
 from tosa_convert.golden.accuracy.comparison import Comparison, TensorComparison
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, is_integer
 from tosa_convert.golden.accuracy.error_bounds import same_values
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays, Slot, match, scratch_folder
+from tosa_convert.golden.arrays.by_name import (
+    Array,
+    Arrays,
+    LazyArrays,
+    Slot,
+    match,
+    scratch_folder,
+)
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import (
     HIDES_STATES,
@@ -54,9 +61,9 @@ TIMES: Final = 2.0
 
 def excused(
     found: Comparison,
-    program: Mapping[str, Array],
-    framework: Mapping[str, Array],
-    exact: Mapping[str, Array],
+    program: Arrays,
+    framework: Arrays,
+    exact: Arrays,
     name: str,
     compared: Callable[[dict[str, Array]], Comparison],
 ) -> Comparison:
@@ -171,8 +178,8 @@ def compare_model(
     name: str,
     model: str,
     *,
-    given: Mapping[str, Array],
-    examples: Mapping[str, Array],
+    given: Arrays,
+    examples: Arrays,
     seed: int | None,
     machine: Machine,
     scales: Mapping[str, Scale] = _NO_SCALES,
@@ -227,23 +234,16 @@ def compare_model(
     steps = tuple((key, STEPS) for key in outputs if key in scales)
     if steps:
         backend.arrays = _in_integers(backend.arrays, scales, outputs)
-    tolerances = replace(NO_TOLERANCES, atol=steps)
-    return Reference(static, inputs, options, tolerances).check(backend)
+    return Reference(static, inputs, options, replace(NO_TOLERANCES, atol=steps)).check(backend)
 
 
 def _compare_numbers(
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    found: Record,
-    model: str,
-    machine: Machine,
-    options: RunOptions,
+    graph: Graph, inputs: Arrays, found: Record, model: str, machine: Machine, options: RunOptions
 ) -> Comparison:
     """Compare outputs, and those that fail again with what the framework computes in FP64."""
     if found.name in _IN_STEPS and (sizes := steps_of_outputs(graph)):
         steps = tuple((key, STEPS * size) for key, size in sizes.items())
-        tolerances = replace(NO_TOLERANCES, atol=steps)
-        return Reference(graph, inputs, options, tolerances).check(found)
+        return Reference(graph, inputs, options, replace(NO_TOLERANCES, atol=steps)).check(found)
     reference = Reference(graph, inputs, options)
     with scratch_folder() as folder:
         framework, compared = reference.run(found, folder)
@@ -260,12 +260,10 @@ def _compare_numbers(
 
 
 def _in_integers(
-    arrays: Mapping[str, Array], scales: Mapping[str, Scale], outputs: Mapping[str, DType]
+    arrays: Arrays, scales: Mapping[str, Scale], outputs: Mapping[str, DType]
 ) -> LazyArrays:
     """Return the outputs of a framework as integers, where the program has them."""
-    return LazyArrays(
-        arrays, lambda key: _quantised(arrays[key], scales.get(key), outputs.get(key))
-    )
+    return LazyArrays(arrays, lambda k: _quantised(arrays[k], scales.get(k), outputs.get(k)))
 
 
 def _quantised(array: Array, scale: Scale | None, element: DType | None) -> Array:
@@ -275,9 +273,7 @@ def _quantised(array: Array, scale: Scale | None, element: DType | None) -> Arra
     return scale.quantised(array, np.dtype(element.numpy))
 
 
-def _other_inputs(
-    inputs: Mapping[str, Array], given: Mapping[str, Array], seed: int
-) -> dict[str, Array]:
+def _other_inputs(inputs: Arrays, given: Arrays, seed: int) -> dict[str, Array]:
     """Make inputs of a further call: permute the elements of those that are not given."""
     random = np.random.default_rng(seed)
     return {
@@ -288,7 +284,7 @@ def _other_inputs(
 
 def _compare_calls(
     graph: Graph,
-    calls: Sequence[Mapping[str, Array]],
+    calls: Sequence[Arrays],
     runtime: str,
     model: str,
     machine: Machine,
@@ -319,14 +315,8 @@ def _compare_calls(
             if variables_of(graph).keys() - states.keys():
                 break  # One is not known, as a note says.
             program = with_variables(graph, states)
-    return Comparison(
-        *(
-            tuple(chain.from_iterable(rows))
-            for rows in zip(
-                *((one.tensors, one.missing, one.extra, one.notes) for one in found), strict=True
-            )
-        )
-    )
+    rows = [(one.tensors, one.missing, one.extra, one.notes) for one in found]
+    return Comparison(*(tuple(chain.from_iterable(column)) for column in zip(*rows, strict=True)))
 
 
 def _state_after(expected: Array, found: Array | None) -> Array:
@@ -364,7 +354,7 @@ def _says_something(array: Array) -> bool:
     return not array.size or bool((numbers != numbers.flat[0]).any())
 
 
-def _static(graph: Graph, given: Mapping[str, Array]) -> Graph:
+def _static(graph: Graph, given: Arrays) -> Graph:
     """Return the graph with the sizes of the given arrays, and 1 for dynamic sizes of other inputs."""
     shapes: dict[str, tuple[int | str, ...]] = {}
     for name in graph.main.inputs:
@@ -391,8 +381,7 @@ def require_for_check(name: str, python: str = "") -> None:
     (found,) = (row for row in packages_of(python) if row.frontend == name)
     findings = [*missing(FRONTENDS[name], found.missing, python), *missing_for_check(found, python)]
     if FRONTENDS[name].extra == _TFLITE:  # One extra installs all of it.
-        command = install_command(_CHECK, python)
-        hint = f"{command}, or --python PROGRAM for a Python that has it"
+        hint = f"{install_command(_CHECK, python)}, or --python PROGRAM for a Python that has it"
         findings = [
             replace(row, hint=hint) if row.code in ("frontend-missing", "missing-backend") else row
             for row in findings
