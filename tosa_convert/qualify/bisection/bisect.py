@@ -22,6 +22,7 @@ from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import (
     Array,
+    Arrays,
     LazyArrays,
     StoredArrays,
     differing_elements,
@@ -96,7 +97,7 @@ class Found:
 
 
 def repeated(
-    backend: Runner, graph: Graph, names: list[str], given: Mapping[str, Array], cuts: list[str]
+    backend: Runner, graph: Graph, names: list[str], given: Arrays, cuts: list[str]
 ) -> tuple[dict[str, Array], dict[str, Array], set[str]]:
     """Run REPEATS times; return the first results, the first that differ, and the keys that change."""
     first: dict[str, Array] = {}
@@ -115,7 +116,7 @@ def repeated(
     return first, other, changing
 
 
-def changed_keys(one: Mapping[str, Array], other: Mapping[str, Array]) -> set[str]:
+def changed_keys(one: Arrays, other: Arrays) -> set[str]:
     """Return the keys of arrays that are not equal bit for bit."""
     return {key for key in one if key not in other or not _same(one[key], other[key])}
 
@@ -327,8 +328,7 @@ class RunnerSearch(Search):
 
         judged: the group in which it was wrong; None if its results changed from run to run there.
         """
-        group = self.operators.group_of([index])
-        alone = self.case(backend, group, batch)
+        alone = self.case(backend, self.operators.group_of([index]), batch)
         if alone is not None and not alone[1] and not alone[0].comparison.ok:
             operator = self.graph.main.operators[index]
             inner = self.search_regions(backend, index, batch) if operator.spec.regions else None
@@ -521,7 +521,7 @@ class RunnerSearch(Search):
         states = [key.removeprefix(STATE_PREFIX) for key in keys if key.startswith(STATE_PREFIX)]
         self.add(in_whole or self.as_a_whole(states, later))
 
-    def compared_again(self, answer: Mapping[str, Array]) -> Comparison:
+    def compared_again(self, answer: Arrays) -> Comparison:
         own = self.operators
         reference = Reference(self.graph, own.inputs, own.options)
         reference.tolerances = own.tolerances.restricted_to([*reference.outputs])
@@ -601,8 +601,7 @@ class RunnerSearch(Search):
                 if found is None:
                     continue
                 expected = {key: batch.golden[key] for key in own.keys(group.names)}
-                comparison = own.judge(part, given, expected, found)
-                judged = Judged(group, comparison, given, found)
+                judged = Judged(group, own.judge(part, given, expected, found), given, found)
                 for index in sorted(self.wrong_operators(judged)):
                     self.result.notes.append(AFTER_OTHERS)
                     case = self.seen(index, judged, batch)
@@ -610,7 +609,7 @@ class RunnerSearch(Search):
                     return
 
     def after_other_operands(
-        self, backend: Runner, group: Group, given: Mapping[str, Array]
+        self, backend: Runner, group: Group, given: Arrays
     ) -> dict[str, Array] | None:
         """Run a group on other operands, and return what it gives for these ones after that.
 
@@ -629,7 +628,7 @@ class RunnerSearch(Search):
                 raise
             return None
 
-    def as_a_whole(self, states: list[str], actual: Mapping[str, Array]) -> Divergence:
+    def as_a_whole(self, states: list[str], actual: Arrays) -> Divergence:
         """Describe wrong states whose tensors are right, or outputs that are wrong only all at once."""
         writes = [
             index

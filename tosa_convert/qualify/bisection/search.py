@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -19,6 +19,7 @@ from tosa_convert.golden.accuracy.verdict import origins
 from tosa_convert.golden.arrays.by_name import (
     SCALE_SUFFIX,
     Array,
+    Arrays,
     LazyArrays,
     OutputFolder,
     npz_pieces,
@@ -272,8 +273,8 @@ class Judged:
 
     group: Group
     comparison: Comparison
-    given: Mapping[str, Array]
-    actual: Mapping[str, Array] = field(default_factory=dict)
+    given: Arrays
+    actual: Arrays = field(default_factory=dict)
 
 
 class Operators:
@@ -282,7 +283,7 @@ class Operators:
     def __init__(
         self,
         graph: Graph,
-        inputs: Mapping[str, Array],
+        inputs: Arrays,
         tolerances: Tolerances,
         options: RunOptions,
         batch_bytes: int,
@@ -394,9 +395,7 @@ class Operators:
                 else:
                     self.refused[indices[0]] = error.findings[0].message
 
-    def run_group(
-        self, backend: Runner, group: Group, golden: Mapping[str, Array], folder: Path
-    ) -> Judged:
+    def run_group(self, backend: Runner, group: Group, golden: Arrays, folder: Path) -> Judged:
         part = extract(self.graph, group.names, group.cuts)
         given = self._given(part, golden)
         expected = LazyArrays(self.keys(group.names), golden.__getitem__)
@@ -409,7 +408,7 @@ class Operators:
             return Judged(group, comparison, given)
         return Judged(group, comparison, given, actual)
 
-    def alone(self, backend: Runner, group: Group, values: Mapping[str, Array]) -> Case | None:
+    def alone(self, backend: Runner, group: Group, values: Arrays) -> Case | None:
         """Run a group on a backend and the reference on the same operands; None if it is refused."""
         cuts = list(group.cuts)
         part = extract(self.graph, group.names, cuts)
@@ -429,7 +428,7 @@ class Operators:
         needed = {slot.key: given[slot.key] for slot in input_slots(part)}
         return Case(part, needed, expected, found, self.judge(part, needed, expected, found))
 
-    def _given(self, part: Graph, values: Mapping[str, Array]) -> LazyArrays:
+    def _given(self, part: Graph, values: Arrays) -> LazyArrays:
         """Return all inputs of the graph, and the tensors that became inputs."""
         needed = {slot.key for slot in input_slots(part)}
         return LazyArrays(
@@ -437,20 +436,14 @@ class Operators:
             lambda key: self.inputs[key] if key in self.inputs else values[key],
         )
 
-    def judge(
-        self,
-        part: Graph,
-        given: Mapping[str, Array],
-        expected: Mapping[str, Array],
-        actual: Mapping[str, Array],
-    ) -> Comparison:
+    def judge(self, part: Graph, given: Arrays, expected: Arrays, actual: Arrays) -> Comparison:
         """Compare by the operators' rules; leave out tensors that were not requested."""
         wanted = LazyArrays((key for key in actual if key in expected), actual.__getitem__)
         reference = Reference(part, given, self.options, self.tolerances, self.origins)
         return reference.compare(expected, wanted)
 
     def judge_record(
-        self, recorded: Mapping[str, Array], names: Container[str] | None = None
+        self, recorded: Arrays, names: Container[str] | None = None
     ) -> Iterator[list[Judged]]:
         wanted = recorded if names is None else names
         own = [name for _, name in self.order if name in recorded and name in wanted]
@@ -462,7 +455,7 @@ class Operators:
             yield result
 
     def judge_recorded_group(
-        self, group: Group, recorded: Mapping[str, Array], *, keep: bool = True
+        self, group: Group, recorded: Arrays, *, keep: bool = True
     ) -> tuple[Comparison, dict[str, Array], LazyArrays]:
         """Judge recorded results. Return the verdict, what the reference computes, and the inputs."""
         part = extract(self.graph, group.names, group.cuts)
@@ -517,23 +510,18 @@ REFUSALS: Final = 24
 
 
 def own_values(
-    operators: Operators,
-    backend: Runner,
-    wanted: Container[str],
-    first: Mapping[str, Array],
-    folder: Path,
+    operators: Operators, backend: Runner, wanted: Container[str], first: Arrays, folder: Path
 ) -> LazyArrays:
     outputs = list(dict.fromkeys(operators.graph.main.outputs))
     names = [name for _, name in operators.order if name in wanted and name not in outputs]
     pending = list(operators.split(names)) or [[]]
-    found: dict[str, Mapping[str, Array]] = {}
+    found: dict[str, Arrays] = {}
     runs = refusals = 0
     while pending and refusals < REFUSALS:
         asked, runs = pending.pop(0), runs + 1
         own = subfolder(folder, f"own{runs}")
         try:
-            asked_for = [*outputs, *asked]
-            answer = backend.compute(operators.graph, asked_for, operators.inputs, [], own)
+            answer = backend.compute(operators.graph, [*outputs, *asked], operators.inputs, [], own)
         except TosaConvertError as error:
             if error.code not in (REFUSED, "backend-failed"):
                 raise
@@ -562,11 +550,11 @@ class Search:
         operators: Operators,
         find_all: bool = False,
         progress: Progress | None = None,
-        first: Mapping[str, Array] | None = None,
+        first: Arrays | None = None,
     ) -> None:
         self.operators, self.graph = operators, operators.graph
         self.find_all, self.progress = find_all, progress
-        self.first: Mapping[str, Array] = {} if first is None else first
+        self.first: Arrays = {} if first is None else first
         self.result = Bisection()
 
     def add(self, divergence: Divergence) -> None:
@@ -591,8 +579,7 @@ class Search:
 
     def wrong_operators(self, judged: Judged) -> dict[int, Judged]:
         keys = [tensor.name for tensor in judged.comparison.failures]
-        tensors = map(self.operators.tensor, keys)
-        return {self.operators.producers[name]: judged for name in tensors}
+        return {self.operators.producers[name]: judged for name in map(self.operators.tensor, keys)}
 
     def failing_tensors(self) -> list[str]:
         """List the computed tensors among the wrong outputs."""
@@ -618,7 +605,7 @@ class Search:
             and self.path(producers[name]) not in self.result.suspects
         ]
 
-    def whole_case(self, actual: Mapping[str, Array]) -> Case:
+    def whole_case(self, actual: Arrays) -> Case:
         """Make a case of the whole program, with its golden outputs and states."""
         assert self.result.outputs is not None
         own = self.operators
@@ -626,9 +613,7 @@ class Search:
         found = {key: actual[key] for key in actual}
         return Case(self.graph, own.inputs, expected, found, self.result.outputs)
 
-    def recorded_divergence(
-        self, judged: Judged, index: int, recorded: Mapping[str, Array]
-    ) -> Divergence:
+    def recorded_divergence(self, judged: Judged, index: int, recorded: Arrays) -> Divergence:
         """Find the operators that compute a wrong result of an operator from recorded tensors."""
         names = [n for n in self.graph.main.operators[index].outputs if n in judged.group.names]
         cuts, indices = self.operators.operands(index, recorded)
@@ -637,8 +622,7 @@ class Search:
         part = extract(self.graph, names, cuts)
         given = {slot.key: judged.given[slot.key] for slot in input_slots(part)}
         comparison, expected, _ = self.operators.judge_recorded_group(group, recorded)
-        actual = {key: recorded[key] for key in expected}
-        case = Case(part, given, expected, actual, comparison)
+        case = Case(part, given, expected, {key: recorded[key] for key in expected}, comparison)
         return self.divergence(indices, case, "by-itself")
 
 
@@ -648,7 +632,7 @@ class Search:
 class RecordSearch(Search):
     """Search recorded results; see `Search`."""
 
-    def search(self, recorded: Mapping[str, Array]) -> None:
+    def search(self, recorded: Arrays) -> None:
         known = {name for name in self.operators.computed if name in recorded}
         if known <= set(self.graph.main.outputs):
             self.result.notes.append(

@@ -12,7 +12,7 @@ import numpy as np
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.by_name import Array, Arrays
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.dtypes import RoundingMode
@@ -41,9 +41,6 @@ class Detour:
         """Return an axis. Raises IndexError for a scalar."""
         return self.choose.choice(range(len(self.shape)))
 
-    def sizes(self, sizes: tuple[int, ...]) -> str:
-        return self.edit.const_shape(sizes)
-
 
 def _transposed_twice(at: Detour) -> str:
     order = list(range(len(at.shape)))
@@ -57,8 +54,8 @@ def _reshaped_twice(at: Detour) -> str:
     count, rank = math.prod(at.shape), at.choose.randrange(1, _LARGEST_RANK + 1)
     sizes = [1] * rank
     sizes[at.choose.randrange(rank)] = count
-    flat = at.edit.emit("RESHAPE", [at.value, at.sizes(tuple(sizes))])
-    return at.edit.emit("RESHAPE", [flat, at.sizes(at.shape)])
+    flat = at.edit.emit("RESHAPE", [at.value, at.edit.const_shape(tuple(sizes))])
+    return at.edit.emit("RESHAPE", [flat, at.edit.const_shape(at.shape)])
 
 
 def _reversed_twice(at: Detour) -> str:
@@ -68,7 +65,7 @@ def _reversed_twice(at: Detour) -> str:
 
 
 def _slice(at: Detour, value: str, start: tuple[int, ...], size: tuple[int, ...]) -> str:
-    return at.edit.emit("SLICE", [value, at.sizes(start), at.sizes(size)])
+    return at.edit.emit("SLICE", [value, at.edit.const_shape(start), at.edit.const_shape(size)])
 
 
 def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
@@ -95,26 +92,17 @@ def _joined_and_split(at: Detour) -> str:
 def _padded_and_cut(at: Detour) -> str:
     before = tuple(at.choose.randrange(3) for _ in at.shape)
     padding = tuple(size for first in before for size in (first, at.choose.randrange(2)))
-    element = at.edit.tensors[at.value].dtype
-    filler = at.edit.constant([1], element)
-    padded = at.edit.emit("PAD", [at.value, at.sizes(padding), filler])
+    filler = at.edit.constant([1], at.edit.tensors[at.value].dtype)
+    padded = at.edit.emit("PAD", [at.value, at.edit.const_shape(padding), filler])
     return _slice(at, padded, before, at.shape)
 
 
 def _tiled_and_cut(at: Detour) -> str:
     axis = at.axis()
     many = _with_axis((1,) * len(at.shape), axis, 2)
-    tiled = at.edit.emit("TILE", [at.value, at.sizes(many)])
+    tiled = at.edit.emit("TILE", [at.value, at.edit.const_shape(many)])
     start = _with_axis((0,) * len(at.shape), axis, at.choose.choice((0, at.shape[axis])))
     return _slice(at, tiled, start, at.shape)
-
-
-def _copied(at: Detour) -> str:
-    return at.edit.emit("IDENTITY", [at.value])
-
-
-def _extreme_of_itself(at: Detour) -> str:
-    return at.edit.emit(at.choose.choice(("MAXIMUM", "MINIMUM")), [at.value, at.value])
 
 
 def _selected(at: Detour) -> str:
@@ -123,8 +111,7 @@ def _selected(at: Detour) -> str:
 
 
 def _inverted_twice(at: Detour) -> str:
-    is_bool = at.edit.tensors[at.value].dtype.name == "BOOL"
-    kind = "LOGICAL_NOT" if is_bool else "BITWISE_NOT"
+    kind = "LOGICAL_NOT" if at.edit.tensors[at.value].dtype.name == "BOOL" else "BITWISE_NOT"
     return at.edit.emit(kind, [at.edit.emit(kind, [at.value])])
 
 
@@ -159,8 +146,10 @@ DETOURS: Final[Mapping[str, Callable[[Detour], str]]] = {
     "joined and split": _joined_and_split,
     "padded and cut": _padded_and_cut,
     "tiled and cut": _tiled_and_cut,
-    "copied": _copied,
-    "an extreme of itself": _extreme_of_itself,
+    "copied": lambda at: at.edit.emit("IDENTITY", [at.value]),
+    "an extreme of itself": lambda at: at.edit.emit(
+        at.choose.choice(("MAXIMUM", "MINIMUM")), [at.value, at.value]
+    ),
     "selected": _selected,
     "inverted twice": _inverted_twice,
     "rescaled by one": _rescaled_by_one,
@@ -170,9 +159,7 @@ DETOURS: Final[Mapping[str, Callable[[Detour], str]]] = {
 
 def _candidates(block: Block) -> list[tuple[int, int]]:
     """Return the operators, and which of their operands may take a detour: no constants."""
-    fixed = {
-        name for op in block.operators if op.spec in (CONST, CONST_SHAPE) for name in op.outputs
-    }
+    fixed = {name for op in block.operators if _is_constant(op) for name in op.outputs}
     return [
         (index, position)
         for index, op in enumerate(block.operators)
@@ -203,8 +190,7 @@ def with_detour(graph: Graph, choose: random.Random) -> tuple[Graph, str] | None
         try:
             for index, op in enumerate(edit.visit()):
                 if index == place:
-                    value = detour(Detour(edit, op.inputs[position], choose))
-                    _use(edit, op, position, value)
+                    _use(edit, op, position, detour(Detour(edit, op.inputs[position], choose)))
         except (TosaConvertError, ValueError, IndexError):
             continue  # the type or the shape does not allow it
         return with_block(graph, block, edit.finish()), name
@@ -241,7 +227,7 @@ def exchanged(graph: Graph, choose: random.Random) -> tuple[Graph, str] | None:
 
 
 def with_fixed_inputs(
-    graph: Graph, arrays: Mapping[str, Array], choose: random.Random
+    graph: Graph, arrays: Arrays, choose: random.Random
 ) -> tuple[Graph, str] | None:
     """Return the program in which some inputs, or all, are constants that have their values."""
     block = graph.main
@@ -271,7 +257,7 @@ def with_fixed_inputs(
 # operator moves into a branch that is always taken, and padding moves out of its operator.
 
 #: A changed program, what was done, and the arrays of inputs that it has in addition.
-Changed = tuple[Graph, str, Mapping[str, Array]]
+Changed = tuple[Graph, str, Arrays]
 #: Constants that become inputs, at most.
 _MOST_FREED: Final = 3
 #: Elements of a result that the branch not taken has as ones, at most.
@@ -347,10 +333,7 @@ def with_computed_shape(graph: Graph, choose: random.Random) -> Changed | None:
         for index, op in enumerate(edit.visit()):
             if index == place:
                 sizes = block.shapes[op.inputs[position]].values() or ()
-                made = SHAPES[way](edit, sizes, choose)
-                inputs = (*op.inputs[:position], made, *op.inputs[position + 1 :])
-                edit.add(replace(op, inputs=inputs))
-                edit.remove(op)
+                _use(edit, op, position, SHAPES[way](edit, sizes, choose))
     except (TosaConvertError, ValueError, IndexError):
         return None  # a negative size, a single one, or no tensor to measure
     changed = with_block(graph, block, edit.finish())
@@ -405,48 +388,42 @@ def with_branch(graph: Graph, choose: random.Random) -> Changed | None:
     op = block.operators[place]
     names = {region.name for region in graph.regions}
     regions = []
-    for kind in ("then", "else"):
+    for kind, make in (("then", _taken), ("else", _ones)):
         name = unused_name(f"{graph.regions[0].name}_{kind}", names)
         names.add(name)
-        make = _taken if kind == "then" else _ones
         regions.append(Region(name, [make(name, block, op, makers)]))
     edit = BlockEditor(block)
     for index, current in enumerate(edit.visit()):
         if index == place:
             condition = edit.constant(True if choose.random() < 0.5 else [True], "BOOL")
             inputs = (condition, *_passed(current, makers))
-            chosen = dict(zip(("then_graph", "else_graph"), names_of(regions), strict=True))
-            edit.add(Operator(_COND_IF, inputs, current.outputs, dict(chosen), current.location))
+            then, other = regions
+            chosen: dict[str, AttributeValue] = {"then_graph": then.name, "else_graph": other.name}
+            edit.add(Operator(_COND_IF, inputs, current.outputs, chosen, current.location))
             edit.remove(current)
     changed = with_block(graph, block, edit.finish())
     grown = Graph(changed.version, [*changed.regions, *regions], changed.producer, changed.target)
     return grown, f"{op.spec.name} in a branch", {}
 
 
-def names_of(regions: list[Region]) -> list[str]:
-    return [region.name for region in regions]
-
-
 def _can_move(block: Block, op: Operator, makers: Mapping[str, Operator]) -> bool:
     """Return whether a region can hold an operator: all that it takes are tensors, or constants."""
-    if op.spec in (CONST, CONST_SHAPE) or op.spec.regions or op.spec in _VARIABLES:
+    if _is_constant(op) or op.spec.regions or op.spec in _VARIABLES:
         return False
-    passed = _passed(op, makers)
-    if any(name in block.shapes or block.tensors[name].variable for name in passed):
+    if any(name in block.shapes or block.tensors[name].variable for name in _passed(op, makers)):
         return False
     results = [block.tensors.get(name) for name in op.outputs]
-    return all(
-        is_usual(one) and one is not None and one.scale is None and _size(one.shape) <= _MOST_ONES
+    return bool(results) and all(
+        is_usual(one)
+        and one is not None
+        and one.scale is None
+        and math.prod(one.shape or ()) <= _MOST_ONES
         for one in results
-    ) and bool(results)
+    )
 
 
 def _is_constant(op: Operator | None) -> bool:
     return op is not None and op.spec in (CONST, CONST_SHAPE)
-
-
-def _size(shape: tuple[int, ...] | None) -> int:
-    return math.prod(shape or ())
 
 
 def _passed(op: Operator, makers: Mapping[str, Operator]) -> list[str]:
@@ -507,8 +484,7 @@ def with_padding_outside(graph: Graph, choose: random.Random) -> Changed | None:
             if index == place:
                 value, zero = op.inputs[0], op.inputs[3]
                 pads = _numbers(op, "pad")
-                sizes = edit.const_shape((0, 0, *pads, 0, 0))
-                padded = edit.emit("PAD", [value, sizes, zero])
+                padded = edit.emit("PAD", [value, edit.const_shape((0, 0, *pads, 0, 0)), zero])
                 attributes = {**op.attributes, "pad": (0,) * len(pads)}
                 inputs = (padded, *op.inputs[1:])
                 edit.add(replace(op, inputs=inputs, attributes=attributes))

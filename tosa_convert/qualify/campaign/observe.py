@@ -7,15 +7,15 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array
+from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Arrays
 from tosa_convert.golden.backends.isolated import REFERENCE_MODEL
 from tosa_convert.golden.backends.process import KeptWorkers, Machine
 from tosa_convert.golden.backends.runners import Backend, backend_on
@@ -130,9 +130,7 @@ def _is_within(graph: Graph, source: Source) -> bool:
     return not find_violations(graph, profile=source.profile, level=source.level)
 
 
-def _edited(
-    graph: Graph, inputs: Mapping[str, Array], choose: random.Random
-) -> tuple[Graph, str] | None:
+def _edited(graph: Graph, inputs: Arrays, choose: random.Random) -> tuple[Graph, str] | None:
     """Return the program with one edit that keeps its meaning, and what it is."""
     kind = choose.random()
     if kind < 0.15:
@@ -223,6 +221,8 @@ _NOISE: Final = re.compile(
     r"Stack dump:|Program arguments:|Please report issues|Diagnostics:$|Error code: "
 )
 _GROUP_CHARACTERS: Final = 300
+#: The processes of this one that have imported a consumer's packages.
+_KEPT: Final = KeptWorkers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +264,7 @@ def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:
     """
     try:
         options = RunOptions(timeout=consumer.timeout, engine=consumer.engine)
-        backend = _backend(trial, consumer)
-        found = Reference(trial.graph, trial.inputs, options).check(backend)
+        found = Reference(trial.graph, trial.inputs, options).check(_backend(trial, consumer))
     except TosaConvertError as error:
         codes = _STATUS
         if (consumer.against, consumer.engine) == (REFERENCE_MODEL, "numpy"):
@@ -290,19 +289,12 @@ def _own_error(error: Exception) -> tuple[Status, str, str]:
 
 
 def _backend(trial: Trial, consumer: Consumer) -> Backend:
-    machine = Machine(sys.executable, consumer.timeout, _kept())
+    machine = Machine(sys.executable, consumer.timeout, _KEPT)
     return backend_on(machine, consumer.against, trial.graph, trial.inputs)
 
 
 def computed(trial: Trial, consumer: Consumer, folder: Path) -> dict[str, Array]:
-    backend = _backend(trial, consumer)
-    return dict(backend_outputs(trial.graph, trial.inputs, backend, folder))
-
-
-@cache
-def _kept() -> KeptWorkers:
-    """Return the processes that this one keeps, which have imported a consumer's packages."""
-    return KeptWorkers()
+    return dict(backend_outputs(trial.graph, trial.inputs, _backend(trial, consumer), folder))
 
 
 def _essence(error: TosaConvertError) -> str:
@@ -335,8 +327,7 @@ def telling_part(group: str) -> str:
         >>> telling_part("crashed: it takes INTN where the program takes INTN")
         ' where the program takes I'
     """
-    said = group.partition(": ")[2]
-    return max(_PLACE.split(said), key=len)
+    return max(_PLACE.split(group.partition(": ")[2]), key=len)
 
 
 def _wrong_operators(graph: Graph, found: Comparison) -> str:

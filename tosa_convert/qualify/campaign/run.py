@@ -19,13 +19,7 @@ from typing import Any, Final
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.arrays.by_name import (
-    Array,
-    OutputFolder,
-    load_npz,
-    npz_pieces,
-    scratch_folder,
-)
+from tosa_convert.golden.arrays.by_name import OutputFolder, load_npz, npz_pieces, scratch_folder
 from tosa_convert.golden.backends.process import PACKAGES, digest, of_backend
 from tosa_convert.golden.backends.runners import ADAPTERS, ORIGINALS
 from tosa_convert.golden.running.programs import input_arrays
@@ -89,8 +83,7 @@ class Finding:
     @property
     def operators(self) -> int:
         """Count the operators of the program, without constants."""
-        block = self.trial.graph.main
-        return sum(op.spec not in (CONST, CONST_SHAPE) for op in block.operators)
+        return sum(op.spec not in (CONST, CONST_SHAPE) for op in self.trial.graph.main.operators)
 
 
 def reduced_finding(
@@ -125,25 +118,20 @@ def reduced_finding(
                 expect=expected,
                 progress=progress,
             )
-            inputs = _inputs_of(found.graph, folder, trial)
+            inputs, path = trial.inputs, folder / "inputs.npz"
+            if path.exists():
+                # It has arrays of BF16 and FP8 as bytes without a type.
+                inputs = input_arrays(found.graph, load_npz(path))
             smallest = Trial(found.graph, inputs, trial.made)
         except TosaConvertError as error:
             progress(f"it stays as it is: {error}")
     again, text, other = observe(smallest, consumer)
     if again != status or (status != "wrong" and group != other):
         smallest, text = trial, observation.message
-    block = smallest.graph.main
-    cause = group
+    cause, block = group, smallest.graph.main
     if status == "wrong" or says_nothing(group):
-        described_operators = described(block, block.operators)
-        cause = f"{'wrong' if status == 'wrong' else group}: {described_operators}"
+        cause = f"{'wrong' if status == 'wrong' else group}: {described(block, block.operators)}"
     return Finding(cause, smallest, observation, text)
-
-
-def _inputs_of(graph: Graph, folder: Path, trial: Trial) -> dict[str, Array]:
-    """Return the inputs in a folder. A file has arrays of BF16 and FP8 as bytes without a type."""
-    path = folder / "inputs.npz"
-    return input_arrays(graph, load_npz(path)) if path.exists() else trial.inputs
 
 
 def check_words(consumer: Consumer, folder: str = "") -> list[str]:
@@ -210,8 +198,7 @@ def save_finding(finding: Finding, folder: Path, consumer: Consumer) -> None:
         target.write("inputs.npz", npz_pieces(inputs))
         target.write("expected.npz", npz_pieces(dict(expected)))
         if finding.observation.status == "wrong":
-            found = computed(finding.trial, consumer, folder_of_run)
-            target.write("found.npz", npz_pieces(found))
+            target.write("found.npz", npz_pieces(computed(finding.trial, consumer, folder_of_run)))
         target.write(FILE, [json.dumps(description, indent=1).encode() + b"\n"])
         target.write("report.md", [report(finding, consumer, folder).encode()])
 
@@ -271,8 +258,7 @@ def _fuzz_words(row: Observation, source: Source, consumer: Consumer) -> list[st
 
 def report(finding: Finding, consumer: Consumer, folder: Path | None = None) -> str:
     """Return a finding as a text for a tracker, in Markdown. folder: the one that it is for."""
-    graph = finding.trial.graph
-    program = b"".join(map(bytes, _plain(graph))).decode()
+    program = b"".join(map(bytes, _plain(finding.trial.graph))).decode()
     versions = "\n".join(f"- {name} {version}" for name, version in installed().items())
     there = consumer
     if folder is not None:

@@ -20,6 +20,7 @@ from tosa_convert.golden.accuracy.comparison import TensorComparison, compare_te
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import (
     Array,
+    Arrays,
     LazyArrays,
     StoredArrays,
     match,
@@ -317,7 +318,7 @@ class _Opened:
     source: Any
     graph: Graph | None = None
     software: str = ""
-    states: Mapping[str, Array] = field(default_factory=dict)
+    states: Arrays = field(default_factory=dict)
     calls: Sequence[tuple[list[Array], list[Recorded]]] = ()
 
 
@@ -334,7 +335,7 @@ class _Text:
     tokens: list[Array] = field(default_factory=list)
     logits: dict[str, list[Array]] = field(default_factory=dict)
 
-    def add(self, inputs: Mapping[str, Array], table: Table) -> None:
+    def add(self, inputs: Arrays, table: Table) -> None:
         """Keep the tokens of a call, and the first result of each source for them."""
         if not self.name:
             return
@@ -378,7 +379,7 @@ def _log_probabilities(logits: Array, tokens: Array) -> Array:
     return found
 
 
-def _run_in_a_row(one: _Opened, calls: Sequence[Mapping[str, Array]], machine: Machine) -> _Opened:
+def _run_in_a_row(one: _Opened, calls: Sequence[Arrays], machine: Machine) -> _Opened:
     """Run a framework's model that keeps states; others take each call by itself."""
     if one.software not in WITH_STATES:
         return one
@@ -433,8 +434,8 @@ class _Work:
     folder: Path
     run: str
     number: int = 0
-    states: dict[str, Mapping[str, Array]] = field(default_factory=dict)
-    given: Mapping[str, Array] = field(default_factory=dict)
+    states: dict[str, Arrays] = field(default_factory=dict)
+    given: Arrays = field(default_factory=dict)
 
     def chain(self, opened: Sequence[_Opened], text: _Text) -> Chain:
         """Run all sources, match their tensors, and judge the links."""
@@ -503,7 +504,7 @@ class _Work:
             backend: Backend = backend_on(self.machine, one.source, program, self.given)
         else:
             backend = as_backend(one.source, program, self.given, self.options.timeout)
-        arrays: Mapping[str, Array]
+        arrays: Arrays
         if isinstance(backend, Record):
             arrays = backend.arrays
         else:
@@ -513,7 +514,7 @@ class _Work:
         return Source(one.name, tuple(tensors)), backend
 
     def _link(
-        self, table: Table, backend: Backend | None, states: Mapping[str, Array]
+        self, table: Table, backend: Backend | None, states: Arrays
     ) -> tuple[Mapping[str, float | None], Link]:
         """Judge the last link; return shares of what is allowed, by tensor, and the verdict.
 
@@ -568,7 +569,7 @@ class _Work:
         return link_of_bisection(*names, found, self.run, may_add_up=may_add_up)
 
     def _shares(
-        self, graph: Graph, own: Source, arrays: Mapping[str, Array], tolerances: Tolerances
+        self, graph: Graph, own: Source, arrays: Arrays, tolerances: Tolerances
     ) -> dict[str, float | None]:
         """Return how much of the error of honest implementations the tensors of a program have."""
         rows = {row.name: row for row in own.tensors if row.name in arrays}
@@ -588,13 +589,13 @@ def _share(row: TensorComparison) -> float | None:
     return 0.0 if not row.differing else row.margin
 
 
-def _with_states(graph: Graph, states: Mapping[str, Array]) -> Graph:
+def _with_states(graph: Graph, states: Arrays) -> Graph:
     """Return a program that begins with the states of another one, as far as it has these variables."""
     own = {name: row.shape for name, row in variables_of(graph).items()}
     return with_variables(graph, {k: row for k, row in states.items() if own.get(k) == row.shape})
 
 
-def _as_integers(graph: Graph, inputs: Mapping[str, Array], table: Table) -> dict[str, Array]:
+def _as_integers(graph: Graph, inputs: Arrays, table: Table) -> dict[str, Array]:
     """Return the inputs of a program. Numbers of integers are as a model before it quantised them."""
     found = {}
     for slot in input_slots(graph):

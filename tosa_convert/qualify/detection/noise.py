@@ -22,11 +22,11 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.criteria import NetworkCheck, NetworkTotals, Spread, half_units
 from tosa_convert.golden.accuracy.error_bounds import FLOATS, numbers, same_values
 from tosa_convert.golden.accuracy.verdict import independent_runs
-from tosa_convert.golden.arrays.by_name import Array, StoredArrays
+from tosa_convert.golden.arrays.by_name import Array, Arrays, StoredArrays
 from tosa_convert.golden.running.programs import STATE_PREFIX, variables_of, with_final_states
 from tosa_convert.graph.derived import touches_variables
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.graph.model import Graph, Operator, operator_path
+from tosa_convert.graph.model import Graph, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.reference.block_scaled import SCALE_SUFFIX, Scaled, Value, by_key, plain
 from tosa_convert.reference.call import is_float
@@ -72,7 +72,7 @@ class HonestRuns:
 
 
 def measure_noise(
-    graph: Graph, inputs: Mapping[str, Array], wanted: Collection[str], timeout: float
+    graph: Graph, inputs: Arrays, wanted: Collection[str], timeout: float
 ) -> HonestRuns:
     """Measure how far independent runs are from the exact one."""
     found = HonestRuns()
@@ -217,7 +217,7 @@ class Change:
             self.low = 0 if part.size == 1 else _LEAST
             self.high = math.ceil(STEPS * math.log2(2 * most / self.unit))
             return
-        self.limits = (0, 1) if row.name == "BOOL" else _range(row)
+        self.limits = (0, 1) if row.name == "BOOL" else row.limits
         wide = part.astype(np.int64)
         room = {1: self.limits[1] - int(wide.min()), -1: int(wide.max()) - self.limits[0]}
         if not room[place.sign]:
@@ -271,10 +271,6 @@ def rms(array: Array) -> float:
     return largest * float(np.sqrt(np.mean(np.square(wide / largest))))
 
 
-def _range(row: DType) -> tuple[int, int]:
-    return row.limits
-
-
 # -- A run of a program that goes on from any of its tensors with other values ---------------------
 
 #: Codes of errors of data for which TOSA defines no result.
@@ -289,9 +285,7 @@ class Rerun:
     numpy.
     """
 
-    def __init__(
-        self, graph: Graph, inputs: Mapping[str, Array], folder: Path, timeout: float
-    ) -> None:
+    def __init__(self, graph: Graph, inputs: Arrays, folder: Path, timeout: float) -> None:
         self.graph, self.states = with_final_states(graph)
         self.block = self.graph.main
         self.timeout = timeout
@@ -301,7 +295,9 @@ class Rerun:
         self._keys |= {name: STATE_PREFIX + state for state, name in self.states.items()}
         has_variables = bool(variables_of(self.graph))
         self._stateful = {
-            i for i, op in enumerate(self.block.operators) if has_variables and self._uses_state(op)
+            i
+            for i, op in enumerate(self.block.operators)
+            if op.spec in (VARIABLE_READ, VARIABLE_WRITE) or touches_variables(self.graph, op)
         }
         #: The states of variables after each operator, if there are any.
         self._after: dict[int, dict[str, Array]] = {}
@@ -322,11 +318,6 @@ class Rerun:
                 for key, array in step.results.items():
                     self._stored.store(key, array)
         self._machine = Machine(self.graph)
-
-    def _uses_state(self, operator: Operator) -> bool:
-        if operator.spec is VARIABLE_READ or operator.spec is VARIABLE_WRITE:
-            return True
-        return bool(operator.spec.regions) and touches_variables(self.graph, operator)
 
     def _refuse_late(self, where: str, start: float) -> None:
         if self.timeout and time.monotonic() - start > self.timeout:

@@ -17,7 +17,7 @@ import numpy as np
 from tosa_convert.errors import printable
 from tosa_convert.golden.accuracy.comparison import compare_tensor
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Criterion, Tolerances
-from tosa_convert.golden.arrays.by_name import Array, scratch_folder, slots, subfolder
+from tosa_convert.golden.arrays.by_name import Arrays, scratch_folder, slots, subfolder
 from tosa_convert.golden.checking.check import Reference, seeded_inputs
 from tosa_convert.golden.edges.coverage import CoverageWatch
 from tosa_convert.golden.edges.values import run_forward
@@ -306,7 +306,7 @@ def power(
 
 def power_of_runs(
     graph: Graph,
-    sets: Iterable[tuple[str, Mapping[str, Array]]],
+    sets: Iterable[tuple[str, Arrays]],
     *,
     patterns: Sequence[str],
     max_tensors: int,
@@ -316,8 +316,7 @@ def power_of_runs(
 ) -> Power:
     """Measure as `power` does, with inputs that each have a name."""
     matching = select(graph, patterns)
-    block = graph.main
-    able = [name for _, name in matching if has_sizes(block.tensors[name].dtype)]
+    able = [name for _, name in matching if has_sizes(graph.main.tensors[name].dtype)]
     count = min(len(able), max_tensors)
     chosen = [able[i] for i in sorted({round(i) for i in np.linspace(0, len(able) - 1, count)})]
     notes = []
@@ -386,7 +385,7 @@ class _Bench:
     def __init__(
         self,
         graph: Graph,
-        inputs: Mapping[str, Array],
+        inputs: Arrays,
         label: str,
         tolerances: Tolerances,
         options: RunOptions,
@@ -398,8 +397,7 @@ class _Bench:
         self.operators = Operators(graph, inputs, tolerances, options, BATCH_BYTES)
         reference = Reference(graph, self.inputs, options, tolerances)
         self.golden = reference.outputs
-        outputs = subfolder(folder, "outputs")
-        self.criteria, self.notes = reference.criteria(self.golden, outputs)
+        self.criteria, self.notes = reference.criteria(self.golden, subfolder(folder, "outputs"))
         self.before = self.rerun.results()
         wrong = [
             key
@@ -411,8 +409,7 @@ class _Bench:
             where = f"{label}: " if label else ""
             text = f"{where}check fails without a change, at {', '.join(map(quoted, wrong))}"
             self.notes = (*self.notes, f"{text}: what it reports of changes says nothing")
-        states = set(self.rerun.states.values())
-        wanted = {*graph.main.outputs, *states}
+        wanted = {*graph.main.outputs, *self.rerun.states.values()}
         self.baseline = measure_noise(self.rerun.graph, self.inputs, wanted, options.timeout)
         self._noise = {
             STATE_PREFIX + state: self.baseline.noises.get(name)
@@ -493,25 +490,26 @@ class _Bench:
                 known[size] = None if results is None else self._judge(results)
             return known[size]
 
-        def verdict(position: int) -> _Verdict:
-            def of(number: int) -> bool | None:
-                both = verdicts(number)
-                return None if both is None else both[position]
+        def is_reported(number: int) -> bool | None:
+            both = verdicts(number)
+            return both and both[0]
 
-            return of
+        def is_above_noise(number: int) -> bool | None:
+            both = verdicts(number)
+            return both and both[1]
 
         key = name, change.place.kind
         start = change.number(self._starts.get(key, self.baseline.largest.get(name, 0.0)))
-        least = smallest(verdict(1), start, change.low, change.high)
-        found = smallest(verdict(0), start if least is None else least, change.low, change.high)
+        least = smallest(is_above_noise, start, change.low, change.high)
+        found = smallest(is_reported, start if least is None else least, change.low, change.high)
         if least is not None and found is not None and found < least:
             # A larger change can have a smaller effect, and the two searches met different borders.
-            least = smallest(verdict(1), found, change.low, change.high)
+            least = smallest(is_above_noise, found, change.low, change.high)
         if least is not None:
             self._starts[key] = change.size(least)
         return _threshold(change, found, least)
 
-    def _judge(self, results: Mapping[str, Array]) -> tuple[bool, bool]:
+    def _judge(self, results: Arrays) -> tuple[bool, bool]:
         """Return whether `check` reports changed outputs, and whether they are above the noise."""
         known = [key for key in results if key in self.criteria]
         is_reported = any(

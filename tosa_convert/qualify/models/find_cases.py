@@ -172,8 +172,7 @@ def _of_file(path: Path) -> Iterator[tuple[str, str]]:
             yield model.frontend, str(path)
         return
     try:
-        factories = _factories(path)
-        models = [recognize(f"{path}:{name}") for name in factories]
+        models = [recognize(f"{path}:{name}") for name in _factories(path)]
     except (TosaConvertError, SyntaxError, ValueError) as error:
         log.warning("%s has no cases: %s", path, error)
         return
@@ -282,8 +281,7 @@ def _tensor(data: memoryview) -> Array:
         flat = np.concatenate(lists).astype(target)
     else:
         flat = _of_numbers(kind, whole, target)
-    size = int(np.prod(shape, dtype=np.int64))
-    return flat[:size].reshape(shape)
+    return flat[: int(np.prod(shape, dtype=np.int64))].reshape(shape)
 
 
 def _of_numbers(kind: int, whole: list[int], target: np.dtype[Any]) -> Array:

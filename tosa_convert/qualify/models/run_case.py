@@ -25,7 +25,7 @@ from tosa_convert.frontends.table import FRONTENDS, missing, recognize
 from tosa_convert.frontends.unlowered import operator_and_count
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import FLOATING_POINT, Tolerances
-from tosa_convert.golden.arrays.by_name import Array, narrowed, save_npz, scratch_folder
+from tosa_convert.golden.arrays.by_name import Array, Arrays, narrowed, save_npz, scratch_folder
 from tosa_convert.golden.backends.process import KeptWorkers, Machine, of_software
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import Reference
@@ -35,7 +35,6 @@ from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.io import log
 from tosa_convert.io.options import Narrow, ReadOptions
-from tosa_convert.process.workers import KeptProcess
 from tosa_convert.qualify.models.find_cases import (
     DATA_SETS,
     NODE_TEST_MODEL,
@@ -228,8 +227,7 @@ def run_model_case(root: str, name: str, *, settings: Settings) -> ModelAnswer:
             found = _model(name, source, settings)
     except TosaConvertError as error:
         found = ModelAnswer(name, "error", str(error))
-    seconds = round(time.monotonic() - start, 3)
-    return replace(found, operator=group, types=kind, seconds=seconds)
+    return replace(found, operator=group, types=kind, seconds=round(time.monotonic() - start, 3))
 
 
 def _model(name: str, source: str, settings: Settings) -> ModelAnswer:
@@ -268,9 +266,7 @@ def _node_test(name: str, folder: Path, settings: Settings) -> ModelAnswer:
     return found
 
 
-def _attempt(
-    name: str, test: NodeTest, constants: Mapping[str, Array], settings: Settings
-) -> ModelAnswer:
+def _attempt(name: str, test: NodeTest, constants: Arrays, settings: Settings) -> ModelAnswer:
     shapes: dict[str, tuple[int | str, ...]] = {
         key: array.shape
         for key, array in test.inputs.items()
@@ -294,12 +290,8 @@ def _attempt(
 
 #: Of this worker process, or thread of it.
 _KEPT: Final = KeptWorkers()
-
-
-@functools.cache
-def _server(name: str, python: str) -> KeptProcess | None:
-    """Return the process that imports a frontend once for all cases of this worker."""
-    return server_of(name, python)
+#: Returns the process that imports a frontend once for all cases.
+_server: Final = functools.cache(server_of)
 
 
 def _storable(array: Array) -> Array:
@@ -328,8 +320,7 @@ def _one(
         if model is None:
             raise fail("unrecognised-input", source, "no frontend reads it")
         with log.warnings_off(), lowered(model, wanted) as found:
-            count = len(found.graph.main.operators)
-            answer = replace(answer, lowered=True, operators=count)
+            answer = replace(answer, lowered=True, operators=len(found.graph.main.operators))
             dumps(stamp(found.graph), "tosa")
             answer = replace(answer, exported=True)
             result = compare(found)

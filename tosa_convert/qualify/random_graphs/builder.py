@@ -365,8 +365,7 @@ class RandomBuilder:
         self.count_operator()
         function = getattr(self.build, op.lower())
         made = function(*map(_value, operands), **{k: _value(v) for k, v in keywords.items()})
-        taken = self.build.last_operator.inputs
-        return self.record(made, taken, bound)
+        return self.record(made, self.build.last_operator.inputs, bound)
 
     def count_operator(self) -> None:
         """Count an operator that is about to be added, and set its location."""
@@ -470,11 +469,11 @@ RULES_OF_WORDS: Final[dict[str, Rule]] = {}
 SCALED_RULES: Final[dict[str, Rule]] = {}
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def rule(*names: str, rules: dict[str, Rule] = RULES_OF_WORDS) -> Callable[[Rule], Rule]:
     """Register a function as the rule of operators whose rows say one of these words, or "own"."""
 
     def register(make: Rule) -> Rule:
-        RULES_OF_WORDS.update(dict.fromkeys(names, make))
+        rules.update(dict.fromkeys(names, make))
         return make
 
     return register

@@ -116,12 +116,9 @@ def _select(g: RandomBuilder, name: str) -> None:
 @rule("CLAMP")
 def _clamp(g: RandomBuilder, name: str) -> None:
     t, _ = g.operand(name)
-    low, high = sorted(g.random.randint(-100, 100) for _ in "lh")
-    scale = 32 if t.value.dtype.is_float else 1
-    limits = {"min_val": low / scale, "max_val": high / scale}
-    if scale == 1:
-        limits = {"min_val": low, "max_val": high}
-    g.emit(name, t, bound=100, **limits, **g.keywords(name, t.dtype))
+    limits: list[float] = sorted(g.random.randint(-100, 100) for _ in "lh")
+    low, high = [limit / 32 for limit in limits] if t.value.dtype.is_float else limits
+    g.emit(name, t, bound=100, min_val=low, max_val=high, **g.keywords(name, t.dtype))
 
 
 @rule("TABLE")
@@ -222,8 +219,7 @@ def _cond_if(g: RandomBuilder, name: str) -> None:
     bounds = []
 
     def region(inner: Builder, value: Value) -> Value:
-        kinds = (*_KEEP_TYPE, "COND_IF", "WHILE_LOOP")
-        result = _append_operators(g, inner, value, t.bound, kinds)
+        result = _append_operators(g, inner, value, t.bound, (*_KEEP_TYPE, "COND_IF", "WHILE_LOOP"))
         bounds.append(result.bound)
         return result.value
 
@@ -427,8 +423,7 @@ def generate(
             "operators that can be generated: " + ", ".join(sorted(RULES)),
         )
     refuse_unknown("level", level, ("8k", "none"))
-    newest = V1_0 if kinds is None and seed % 2 else V1_1
-    target = Target.of(profile, types, newest)
+    target = Target.of(profile, types, V1_0 if kinds is None and seed % 2 else V1_1)
     if kinds is not None:
         target.refuse_impossible(chosen)
     chosen = target.taken(chosen)

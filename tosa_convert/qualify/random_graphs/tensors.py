@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,7 +19,6 @@ from tosa_convert.qualify.random_graphs.builder import (
     SCALED_RULES,
     NoOperandsError,
     RandomBuilder,
-    Rule,
     Tensor,
     rule,
 )
@@ -69,8 +68,7 @@ def _reshape(g: RandomBuilder, name: str) -> None:
 @rule("TILE")
 def _tile(g: RandomBuilder, name: str) -> None:
     t, _ = g.operand(name)
-    multiples = g.shape([g.random.choice((1, 1, 2)) for _ in t.shape])
-    g.emit(name, t, multiples, bound=t.bound)
+    g.emit(name, t, g.shape([g.random.choice((1, 1, 2)) for _ in t.shape]), bound=t.bound)
 
 
 @rule("PAD")
@@ -126,12 +124,10 @@ def _reduce(g: RandomBuilder, name: str) -> None:
     t, row = g.operand(name, (1, 2, 3, 4), bound=INT32_BOUND // 8)
     axis = g.random.randrange(len(t.shape))
     size = t.shape[axis]
-    response = operator(name).traits.response
-    bound = {"sum": t.bound * size, "position": size}.get(response, t.bound)
+    bound = {"sum": t.bound * size, "position": size}.get(operator(name).traits.response, t.bound)
     if t.dtype == "INT32" and bound > INT32_BOUND:
         raise NoOperandsError
-    keywords = g.keywords(name, t.dtype)
-    g.emit(name, t, axis=axis, bound=bound, dtype=row.results[0], **keywords)
+    g.emit(name, t, axis=axis, bound=bound, dtype=row.results[0], **g.keywords(name, t.dtype))
 
 
 @rule("matmul")
@@ -384,8 +380,7 @@ def _reshape_blocks(g: RandomBuilder, name: str) -> None:
         return
     data, scale = block_pair(g, 2)
     blocks = other_shape(g, math.prod(data.shape) // _BLOCK)
-    shape = g.shape((*blocks[:-1], blocks[-1] * _BLOCK))
-    _emit_pair(g, name, data, shape, input_scale=scale)
+    _emit_pair(g, name, data, g.shape((*blocks[:-1], blocks[-1] * _BLOCK)), input_scale=scale)
 
 
 @rule("row_gather")
@@ -414,17 +409,7 @@ def _rows(g: RandomBuilder, shape: Sequence[int]) -> tuple[tuple[tuple[int, ...]
 
 # -- operators on block-scaled tensors, which hold their scales; programs have them only if asked --
 
-_HELD_BLOCK: Final = 32
-
-
-def _rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a function as the rule of these operators for block-scaled tensors."""
-
-    def register(make: Rule) -> Rule:
-        SCALED_RULES.update(dict.fromkeys(names, make))
-        return make
-
-    return register
+_rule = partial(rule, rules=SCALED_RULES)
 
 
 @cache
@@ -446,7 +431,7 @@ def _row(g: RandomBuilder, name: str) -> TypeRow:
 
 def _sizes(g: RandomBuilder, rank: int) -> tuple[int, ...]:
     """Return random sizes, the last of which is of whole blocks."""
-    return (*g.sizes(rank - 1, 3), _HELD_BLOCK * g.random.randint(1, 2))
+    return (*g.sizes(rank - 1, 3), _BLOCK * g.random.randint(1, 2))
 
 
 def _tensor(g: RandomBuilder, element: Element | None, shape: Sequence[int]) -> Any:
@@ -457,14 +442,13 @@ def _tensor(g: RandomBuilder, element: Element | None, shape: Sequence[int]) -> 
         if g.random.random() < 0.5:
             return g.random_const(element.name, sizes, 100)
         return g.input(element.name, sizes)
-    name = element[0].name
-    same = [t for t in g.held if (t.dtype, t.shape) == (name, sizes)]
+    same = [t for t in g.held if (t.dtype, t.shape) == (element[0].name, sizes)]
     if same and g.random.random() < 0.5:
         return g.random.choice(same)
     if g.random.random() < 0.5:
         return g.add(g.build.input(g.name("input"), element[0], sizes, scaled=True), 0)
     data: list[float] = [g.random.choice(NUMBERS) for _ in range(math.prod(sizes))]
-    blocks = (*sizes[:-1], sizes[-1] // _HELD_BLOCK)
+    blocks = (*sizes[:-1], sizes[-1] // _BLOCK)
     scales = [2.0 ** g.random.randint(-3, 3) for _ in range(math.prod(blocks))]
     numbers = np.array(data).reshape(sizes)
     return g.build.const(numbers, element[0], scales=np.array(scales).reshape(blocks))
@@ -492,8 +476,8 @@ def _move(g: RandomBuilder, name: str) -> None:
     elif name == "SLICE":
         start = [g.random.randrange(size) for size in shape[:-1]]
         sizes = [size - first for size, first in zip(shape[:-1], start, strict=True)]
-        first = _HELD_BLOCK * g.random.randrange(shape[-1] // _HELD_BLOCK)
-        operands += [g.shape((*start, first)), g.shape((*sizes, _HELD_BLOCK))]
+        first = _BLOCK * g.random.randrange(shape[-1] // _BLOCK)
+        operands += [g.shape((*start, first)), g.shape((*sizes, _BLOCK))]
     g.emit(name, *operands, **keywords)
 
 

@@ -24,6 +24,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import (
     SCALE_SUFFIX,
     Array,
+    Arrays,
     StoredArrays,
     file_errors,
     save_npz,
@@ -135,8 +136,7 @@ class Shrinker:
                 high = middle - 1
         for name in reversed(names[low:]):
             candidate = self.without_unneeded_inputs((best[0], (*best[1], name)))
-            is_smaller = size(self.extract(candidate)) < size(self.extract(best))
-            if is_smaller and self.fails(candidate):
+            if size(self.extract(candidate)) < size(self.extract(best)) and self.fails(candidate):
                 best = candidate
         return best
 
@@ -219,10 +219,7 @@ class Shrinker:
 _SHRINKING_RUNS: Final = 60
 
 
-def reduce_data(
-    inputs: Mapping[str, Array],
-    is_failing: Callable[[dict[str, Array]], bool],
-) -> dict[str, Array]:
+def reduce_data(inputs: Arrays, is_failing: Callable[[dict[str, Array]], bool]) -> dict[str, Array]:
     """Set elements of the inputs to zero as long as the case still fails.
 
     Halves of these elements are tried first, then smaller parts, until no single element can be zero
@@ -258,7 +255,7 @@ def reduce_data(
     return _only(inputs, places)
 
 
-def _only(inputs: Mapping[str, Array], places: list[tuple[str, int]]) -> dict[str, Array]:
+def _only(inputs: Arrays, places: list[tuple[str, int]]) -> dict[str, Array]:
     """Return the arrays with zeros everywhere but in these places; scales as they are."""
     result = {}
     for key, array in inputs.items():
@@ -272,7 +269,7 @@ def _only(inputs: Mapping[str, Array], places: list[tuple[str, int]]) -> dict[st
     return result
 
 
-def nonzero_elements(inputs: Mapping[str, Array]) -> tuple[int, int]:
+def nonzero_elements(inputs: Arrays) -> tuple[int, int]:
     """Count the elements of the arrays that are not zero, and all elements; without scales."""
     arrays = [array for key, array in inputs.items() if not key.endswith(SCALE_SUFFIX)]
     count = sum(int(np.count_nonzero(a != np.zeros((), a.dtype))) for a in arrays)
@@ -302,8 +299,7 @@ class Reduction(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as JSON values; `save` writes the program."""
-        names = ("operators", "tried", "reused", "complete")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("operators", "tried", "reused", "complete")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,8 +487,7 @@ class _Reducer:
         replace_file(self.folder / STATE, [json.dumps(state).encode()])
 
     def run(self) -> Reduction:
-        block = self.graph.main
-        best: Cut = (tuple(dict.fromkeys(block.outputs)), ())
+        best: Cut = (tuple(dict.fromkeys(self.graph.main.outputs)), ())
         if not self.shrinker.fails(best):
             raise fail(
                 "option-conflict",
@@ -582,11 +577,8 @@ class _Reducer:
 
     def arrays_for(self, part: Graph) -> dict[str, Array]:
         assert self.inputs is not None
-        arrays: dict[str, Array] = {}
-        for slot in input_slots(part):
-            source = self.inputs if slot.key in self.inputs else self.golden
-            arrays[slot.key] = source[slot.key]
-        return arrays
+        keys = [slot.key for slot in input_slots(part)]
+        return {key: self.inputs[key] if key in self.inputs else self.golden[key] for key in keys}
 
     @cached_property
     def golden(self) -> StoredArrays:

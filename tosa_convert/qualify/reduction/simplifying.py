@@ -189,8 +189,7 @@ class Simplifier:
         for (number, name), make in made.items():
             tensor = blocks[number].tensors[name]
             assert tensor.data is not None
-            array = make(tensor.data.numpy())
-            data = constant_of(array, tensor.dtype)
+            data = constant_of(make(tensor.data.numpy()), tensor.dtype)
             is_new |= not data.same_bits(tensor.data)
             tensors = blocks[number].tensors | {name: replace(tensor, data=data)}
             blocks[number] = replace(blocks[number], tensors=tensors)

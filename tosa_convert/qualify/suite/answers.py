@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple, cast, get_args
 from xml.sax.saxutils import quoteattr
 
 from tosa_convert.errors import Finding, TosaConvertError, fail, printable, printable_lines
-from tosa_convert.golden.arrays.by_name import Array, OutputFolder, npz_pieces
+from tosa_convert.golden.arrays.by_name import Array, Arrays, OutputFolder, npz_pieces
 from tosa_convert.io.files import file_error, open_regular, parse_json, read_json, replace_file
 from tosa_convert.process.child import Used
 from tosa_convert.qualify.reduction.reduce import nonzero_elements, reduce_data
@@ -137,6 +137,16 @@ _HOLDS: Final[Mapping[str, Callable[[Any], bool]]] = {
 }
 
 
+def _text(path: Path) -> str:
+    try:
+        with open_regular(path) as file:
+            return file.read().decode()
+    except OSError as error:
+        raise file_error(path, error, "read") from None
+    except UnicodeDecodeError as error:
+        raise fail("file-error", str(path), f"not a text in UTF-8: {error}") from None
+
+
 def _parsed(line: str, kind: type[Answer], where: str) -> Answer:
     row = parse_json(line, where, _EXPECTED)
     rows = {one.name: one for one in fields(kind)}
@@ -171,18 +181,10 @@ class Journal:
             self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115
 
     def _read(self, header: Mapping[str, Any]) -> dict[str, Answer]:
-        if not self.path.exists():
-            return {}
-        try:
-            with open_regular(self.path) as file:
-                text = file.read().decode()
-        except OSError as error:
-            raise file_error(self.path, error, "read") from None
-        except UnicodeDecodeError as error:
-            raise fail("file-error", str(self.path), f"not a text in UTF-8: {error}") from None
-        *lines, unfinished = text.split("\n")
+        text = _text(self.path) if self.path.exists() else ""
         if not text:
             return {}
+        *lines, unfinished = text.split("\n")
         try:
             other = parse_json(lines[0] if lines else unfinished, str(self.path), _EXPECTED)
         except TosaConvertError:
@@ -242,10 +244,10 @@ class Failed:
 
     def keep(
         self,
-        inputs: Mapping[str, Array],
+        inputs: Arrays,
         message: str,
-        reference: Mapping[str, Array] = MappingProxyType({}),
-        found: Mapping[str, Array] = MappingProxyType({}),
+        reference: Arrays = MappingProxyType({}),
+        found: Arrays = MappingProxyType({}),
     ) -> None:
         """Keep what shows the failure: the program, the inputs, the message, and any results."""
         if self.folder is None:
@@ -257,8 +259,7 @@ class Failed:
                 target.write("reference.npz", npz_pieces(dict(reference)))
                 shown = {key: found[key] for key in reference if key in found}
                 target.write("found.npz", npz_pieces(shown))
-            text = f"{self.name}\n{message}\n\n{self.command}\n"
-            target.write(_LOG, [text.encode()])
+            target.write(_LOG, [f"{self.name}\n{message}\n\n{self.command}\n".encode()])
 
 
 def remove_kept(keep: Path, name: str, case_folder: Path) -> None:
@@ -366,15 +367,8 @@ class Verdict:
 
 def read_expected(path: Path) -> list[Expected]:
     """Read expected failures: a pattern and a reason on each line; `#` begins a comment."""
-    try:
-        with open_regular(path) as file:
-            lines = file.read().decode().splitlines()
-    except OSError as error:
-        raise file_error(path, error, "read") from None
-    except UnicodeDecodeError as error:
-        raise fail("file-error", str(path), f"not a text in UTF-8: {error}") from None
     rows, findings = [], []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_text(path).splitlines(), 1):
         text = line.strip()
         if not text or text.startswith("#"):
             continue
@@ -392,9 +386,7 @@ def read_expected(path: Path) -> list[Expected]:
 
 
 def verdict(
-    answers: Iterable[Answer],
-    expected: Sequence[Expected] = (),
-    skipped: frozenset[str] = SKIPPED,
+    answers: Iterable[Answer], expected: Sequence[Expected] = (), skipped: frozenset[str] = SKIPPED
 ) -> Verdict:
     """Judge a run with expected failures; the first pattern that matches a case counts.
 
@@ -466,12 +458,11 @@ def read_baseline(path: Path) -> Baseline:
     rows = report.get("answers") if isinstance(report, dict) else None
     if not isinstance(rows, list):
         raise fail("file-error", str(path), f"not {expected}: it has no list of answers")
-    found = Baseline({}, seconds={}, memory={})
+    statuses: dict[str, str] = {}
+    uses: tuple[dict[str, float], dict[str, float]] = {}, {}
     for number, row in enumerate(rows):
-        name, status = (
-            (row.get("case"), row.get("status")) if isinstance(row, dict) else (None, None)
-        )
-        used = [row.get(key) for key in _USED] if isinstance(row, dict) else []
+        row = row if isinstance(row, dict) else {}
+        name, status, *used = (row.get(key) for key in ("case", "status", *_USED))
         if (
             not isinstance(name, str)
             or not _HOLDS["Status"](status)
@@ -479,13 +470,11 @@ def read_baseline(path: Path) -> Baseline:
         ):
             message = f"not {expected}: answers[{number}] has the case {name!r:.80}, {status!r:.80}"
             raise fail("file-error", str(path), message)
-        assert isinstance(found.statuses, dict)
-        found.statuses[name] = str(status)
-        for values, value in zip((found.seconds, found.memory), used, strict=True):
-            assert isinstance(values, dict)
+        statuses[name] = str(status)
+        for values, value in zip(uses, used, strict=True):
             if value is not None:
                 values[name] = value
-    return found
+    return Baseline(statuses, *uses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -549,9 +538,7 @@ def summary(run: Verdict, seconds: float, earlier: int = 0) -> dict[str, Any]:
         "errors": counts["error"],
         **{name.replace("-", "_"): counts[name] for name in BACKEND_STATUSES},
         "skipped": sum(map(run.is_skipped, rows)),
-        "expected_failures": sum(
-            1 for row in rows if row.status in FAILED and row.case in run.expected
-        ),
+        "expected_failures": sum(row.status in FAILED and row.case in run.expected for row in rows),
         "unexpected_passes": [row.case for row in run.unexpected_passes],
         "ok": run.ok,
         "low_precision": sum(bool(answer.low_precision) for answer in rows),

@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import fail
+from tosa_convert.golden.accuracy.criteria import is_integer
 from tosa_convert.golden.accuracy.error_bounds import (
     EXACT,
     FLOATS,
@@ -33,6 +34,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
 from tosa_convert.golden.arrays.by_name import (
     INT48,
     Array,
+    Arrays,
     Slot,
     load_npy,
     save_npy,
@@ -190,11 +192,7 @@ def _exact(reference: Array, bounds: Array | None, actual: Array, kind: DType) -
 
 def _values(array: Array) -> Array:
     """Return numbers that compare with FP64; integers stay as they are."""
-    return (
-        array
-        if array.dtype.kind in "biu" or array.dtype.name.startswith(("int", "uint"))
-        else array.astype(np.float64)
-    )
+    return array if is_integer(array.dtype) else array.astype(np.float64)
 
 
 def _special(reference: Array, bounds: Array | None, actual: Array, kind: DType) -> Array:
@@ -398,8 +396,7 @@ def generate_data(data_gen: dict[str, Any], name: str, slot: Slot) -> Array:
     else:
         size = -(-count * row.bits // 8)
     buffer = np.zeros(size, np.uint8)
-    config = json.dumps(data_gen).encode()
-    if not _library()(config, name.encode(), buffer.ctypes.data, size):
+    if not _library()(json.dumps(data_gen).encode(), name.encode(), buffer.ctypes.data, size):
         raise fail(
             "input-mismatch", where, "the library of the official tests makes no data for it"
         )
@@ -445,8 +442,7 @@ class OfficialCase:
 
     @property
     def rules(self) -> dict[str, dict[str, Any]]:
-        rows = self.description.get("meta", {}).get("compliance", {}).get("tensors", {})
-        return dict(rows)
+        return dict(self.description.get("meta", {}).get("compliance", {}).get("tensors", {}))
 
     def rule(self, name: str) -> Compliance:
         row = self.rules[name]
@@ -544,7 +540,7 @@ def case_inputs(case: OfficialCase) -> dict[str, Array]:
 
 
 def run_reference(
-    case: OfficialCase, inputs: Mapping[str, Array], folder: Path, level: str, options: RunOptions
+    case: OfficialCase, inputs: Arrays, folder: Path, level: str, options: RunOptions
 ) -> Reference:
     """Run a case's program as it is in FP64. folder: an empty one, for the official verifier."""
     with_bounds = bool(case.description.get("test_requirements", {}).get("bounds_file_required"))
@@ -554,15 +550,10 @@ def run_reference(
     return Reference(folder, found.outputs, found.bounds)
 
 
-def problems(
-    case: OfficialCase, reference: Reference, found: Mapping[str, Array]
-) -> dict[str, str]:
+def problems(case: OfficialCase, reference: Reference, found: Arrays) -> dict[str, str]:
     """Return why the official rules refuse arrays, by output; empty if they accept all of them."""
-    result = {}
     outs = output_slots(case.graph)
-    for slot in outs:
-        if slot.key not in found:
-            result[slot.key] = "there is no result"
+    result = {slot.key: "there is no result" for slot in outs if slot.key not in found}
     by_verifier: dict[str, list[Slot]] = {}
     scales = {str(row["scale_tensor_name"]) for row in case.rules.values() if _has_scale(row)}
     for slot in outs:
@@ -611,11 +602,7 @@ def _has_scale(row: Mapping[str, Any]) -> bool:
 
 
 def _verified(
-    case: OfficialCase,
-    reference: Reference,
-    found: Mapping[str, Array],
-    name: str,
-    slots: list[Slot],
+    case: OfficialCase, reference: Reference, found: Arrays, name: str, slots: list[Slot]
 ) -> str:
     """Return what the official verifier says about an output, with its scales if it has them."""
     outs = output_slots(case.graph)
@@ -659,7 +646,7 @@ def _verified(
     return _first_difference(reference, found, slots) + f" [{case.rules[name]['mode']}]"
 
 
-def _first_difference(reference: Reference, found: Mapping[str, Array], slots: list[Slot]) -> str:
+def _first_difference(reference: Reference, found: Arrays, slots: list[Slot]) -> str:
     """Return the elements that differ, for a message; the verifier's own text is only a verdict."""
     parts = []
     for slot in slots:

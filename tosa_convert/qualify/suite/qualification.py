@@ -13,7 +13,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -24,7 +24,9 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.comparison import compare
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import (
+    SCALE_FILE,
     Array,
+    Arrays,
     LazyArrays,
     load_npz,
     scratch_folder,
@@ -73,7 +75,7 @@ from tosa_convert.golden.running.programs import (
     input_slots,
     load_program,
     output_slots,
-    state_slots,
+    result_slots,
 )
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.running.run_options import Engine, RunOptions
@@ -134,8 +136,7 @@ def files_of_case(root: str, name: str) -> list[str]:
     found: list[str] = []
     waiting = [os.path.join(root, name)]
     while waiting:
-        folder = waiting.pop()
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 if not entry.is_dir(follow_symlinks=False):
                     found.append(entry.path)
@@ -163,10 +164,8 @@ def run_case(
     start = time.monotonic()
     folder, options = Path(root, name).resolve(), RunOptions(timeout=timeout, engine=engine)
     try:
-        if (folder / "desc.json").exists():
-            status, message, outputs = _official(folder, via, options)
-        else:
-            status, message, outputs = _ours(folder, via, options)
+        run_one = _official if (folder / "desc.json").exists() else _ours
+        status, message, outputs = run_one(folder, via, options)
     except TosaConvertError as error:
         status, message, outputs = "error", str(error), 0
     return Answer(name, status, message, round(time.monotonic() - start, 4), outputs)
@@ -224,12 +223,11 @@ def _ours(folder: Path, via: Via, options: RunOptions) -> tuple[Status, str, int
     graph = as_graph(convert_there_and_back(path.read_bytes(), via))
     inputs = load_npz(folder / "inputs.npz", {s.key: s.shape for s in input_slots(graph)})
     if (folder / "expected.npz").exists():
-        results = (*output_slots(graph), *state_slots(graph).values())
-        expected = load_npz(folder / "expected.npz", {s.key: s.shape for s in results})
+        shapes = {key: slot.shape for key, slot in result_slots(graph).items()}
+        expected = load_npz(folder / "expected.npz", shapes)
         result = check(graph, expected, inputs, timeout=options.timeout, engine=options.engine)
     else:
-        original = run(path, inputs, options).outputs
-        result = compare(original, run(graph, inputs, options).outputs)
+        result = compare(run(path, inputs, options).outputs, run(graph, inputs, options).outputs)
     return ("pass" if result.ok else "fail"), result.what_is_wrong, len(result.tensors)
 
 
@@ -321,8 +319,7 @@ class Qualification:
             command = [self.python or sys.executable, "-c", "import iree.compiler, iree.runtime"]
             ended = run_backend(command, self.timeout, "iree")
             if ended.code:
-                said = ended.stderr.strip()[-200:]
-                raise fail("missing-backend", "iree", said, PACKAGES["iree"])
+                raise fail("missing-backend", "iree", ended.stderr.strip()[-200:], PACKAGES["iree"])
         elif not os.path.isdir(self.against):
             backend = open_backend(self.against, _EMPTY, {}, python=self.python)
             runs_any = (NUMPY, REFERENCE_MODEL)
@@ -402,7 +399,6 @@ def files_qualified(root: str, name: str, *, settings: Qualification) -> list[st
 _NOT_JUDGED: Final = ("file-error", "unsafe-path", "backend-unreachable")
 #: Of this worker process, or thread of it.
 _KEPT: Final = KeptWorkers()
-Results = Mapping[str, Array]
 
 
 def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
@@ -437,14 +433,12 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
         status = "error" if error.code in _NOT_JUDGED else outcome.status
         outcome = Outcome(status, str(error))
     seconds = round(time.monotonic() - start, 4)
-    used = used_by(machine.used)
     known = {*_files_of_backend(settings.against), *files_qualified(root, name, settings=settings)}
     read = {path: of_file_at_hand(path) for path in sorted(machine.read - known)}
-    answer = Answer(
-        name, outcome.status, outcome.message, seconds, outcome.outputs, operator, types
+    said = {**outcome._asdict(), **used_by(machine.used)}
+    return Answer(
+        name, seconds=seconds, operator=operator, types=types, covers=covers, read=read, **said
     )
-    said, at_fault = outcome.low_precision, outcome.at_fault
-    return replace(answer, low_precision=said, covers=covers, at_fault=at_fault, read=read, **used)
 
 
 @functools.cache
@@ -482,8 +476,8 @@ class _Verdict(NamedTuple):
 
     wrong: str
     tensors: int
-    expected: Results
-    found: Results
+    expected: Arrays
+    found: Arrays
     low_precision: str = ""
 
 
@@ -507,8 +501,8 @@ class _Run:
         expected = reference.outputs
         found = self.timed(lambda: backend_outputs(graph, arrays, backend, scratch))
         result = reference.judge(found)
-        given = len(result.tensors), expected, found, result.low_precision
-        return _Verdict(result.what_is_wrong, *given)
+        count, imprecise = len(result.tensors), result.low_precision
+        return _Verdict(result.what_is_wrong, count, expected, found, imprecise)
 
     def judged(
         self, inputs: dict[str, Array], judge: _Judge, *, is_refusal_right: bool = False
@@ -560,11 +554,10 @@ class _Run:
                 if own.wrong:
                     message = f"{name}: {own.wrong}"
                     self.failed.keep(arrays, message, own.expected, own.found)
-                    at_fault = self.at_fault(arrays)
-                    return Outcome("wrong", message, passed.outputs, at_fault=at_fault)
+                    return Outcome("wrong", message, passed.outputs, at_fault=self.at_fault(arrays))
         return passed
 
-    def at_fault(self, inputs: Mapping[str, Array]) -> list[str]:
+    def at_fault(self, inputs: Arrays) -> list[str]:
         """Return the operators that `bisect` names in a network that is wrong, each with its type."""
         settings = self.settings
         if isinstance(self.backend, Record) or not tested_by(self.graph)[2]:
@@ -588,7 +581,7 @@ class _Run:
                 named.add(named_operator(one.case.graph, path.rpartition(" ")[2]))
         return sorted(f"{operator} {types}" for operator, types in named)
 
-    def timed(self, run: Callable[[], Results]) -> Results:
+    def timed(self, run: Callable[[], Arrays]) -> Arrays:
         """Run a backend. Of one in this process the time is taken here."""
         if not isinstance(self.backend, OtherModel):
             return run()
@@ -626,7 +619,7 @@ def _official_case(
     run = _Run(case.graph, backend, machine, settings, failed)
 
     def judge(arrays: dict[str, Array], folder: Path) -> _Verdict:
-        def compute() -> Results:
+        def compute() -> Arrays:
             return _found(case, backend, arrays, subfolder(folder, "backend"))
 
         if case.is_expected_to_fail:
@@ -635,8 +628,7 @@ def _official_case(
         own = subfolder(folder, "reference")
         reference = run_reference(case, arrays, own, settings.level, settings.run_options)
         found = run.timed(compute)
-        wrong = problems(case, reference, found)
-        text = "\n".join(f"{key}: {said}" for key, said in wrong.items())
+        text = "\n".join(f"{key}: {said}" for key, said in problems(case, reference, found).items())
         return _Verdict(text, len(reference.arrays), reference.arrays, found)
 
     return run.judged(inputs, judge, is_refusal_right=case.is_expected_to_fail)
@@ -653,7 +645,7 @@ def _failed(error: TosaConvertError) -> Status:
 def _open(
     case: OfficialCase,
     name: str,
-    inputs: Mapping[str, Array],
+    inputs: Arrays,
     settings: Qualification,
     keep: Path | None,
     machine: Machine,
@@ -674,26 +666,21 @@ def _recorded(case: OfficialCase, folder: Path) -> Record:
     names: dict[str, str] = {}
     files = zip(case.description["ofm_name"], case.description["ofm_file"], strict=True)
     stems = {name: Path(file).stem for name, file in files}
-    for slot in output_slots(case.graph):
-        suffix = "" if slot.key == slot.tensor else "_scale"
+    slots = {slot.key: slot for slot in output_slots(case.graph)}
+    for slot in slots.values():
+        suffix = "" if slot.key == slot.tensor else SCALE_FILE
         for stem in (slot.key, slot.tensor + suffix, stems.get(slot.tensor, "") + suffix):
             if stem in arrays:
                 names[slot.key] = stem
                 break
-    slots = {slot.key: slot for slot in output_slots(case.graph)}
-    return Record(
-        str(folder),
-        LazyArrays(names, lambda key: unpacked(slots[key], arrays[names[key]])),
-    )
+    found = LazyArrays(names, lambda key: unpacked(slots[key], arrays[names[key]]))
+    return Record(str(folder), found)
 
 
-def _found(
-    case: OfficialCase, backend: Backend, inputs: Mapping[str, Array], folder: Path
-) -> dict[str, Array]:
+def _found(case: OfficialCase, backend: Backend, inputs: Arrays, folder: Path) -> dict[str, Array]:
     slots = {slot.key: slot for slot in output_slots(case.graph)}
     if isinstance(backend, Record):
-        answer: Mapping[str, Array] = with_slot_types(backend.arrays, slots)
+        answer: Arrays = with_slot_types(backend.arrays, slots)
     else:
-        names = list(dict.fromkeys(case.graph.main.outputs))
-        answer = backend.compute(case.graph, names, inputs, [], folder)
+        answer = backend_outputs(case.graph, inputs, backend, folder)
     return {key: answer[key] for key in slots if key in answer}

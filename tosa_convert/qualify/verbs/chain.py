@@ -41,8 +41,7 @@ def chain(sources: tuple[str, ...], **options: Any) -> int:
     read = ReadOptions.of(options)
     programs = [text for text in named.values() if text.endswith(tuple(EXTENSIONS))]
     graph = as_graph(programs[0], read) if programs else None
-    names = [] if graph is None else graph.main.inputs
-    given = arrays_from_files(options["arrays"], names)
+    given = arrays_from_files(options["arrays"], [] if graph is None else graph.main.inputs)
     inputs: Any = given
     taken = user_of(STANDARD_OUTPUT)
     if taken and options["as_json"]:

@@ -48,8 +48,7 @@ def power(model: str, **options: Any) -> int:
         )
     engine = named_engine(options, graph)
     if options["as_json"]:
-        row = {"engine": engine, **result.to_dict()}
-        click.echo(json.dumps(row, indent=1, allow_nan=False))
+        click.echo(json.dumps({"engine": engine, **result.to_dict()}, indent=1, allow_nan=False))
     else:
         say(str(result))
     return 0

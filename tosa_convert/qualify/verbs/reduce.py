@@ -63,8 +63,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
         resume=options["resume"],
     )
     if output is not None:
-        written = WriteOptions(validate=False)
-        save_graph(stamp(result.graph), output, options["to"], options=written)
+        save_graph(stamp(result.graph), output, options["to"], options=WriteOptions(validate=False))
     target = printable(str(output or Path(work) / "reduced.tosa"))
     say(
         f"{counted(result.operators, 'operator')} in {target}; "

@@ -185,10 +185,7 @@ def _models(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
 
 
 def _as_json(
-    report: Mapping[str, Any],
-    run: Verdict,
-    changed: Changes | None,
-    slower: Sequence[Slowdown],
+    report: Mapping[str, Any], run: Verdict, changed: Changes | None, slower: Sequence[Slowdown]
 ) -> bytes:
     rows = [
         {
