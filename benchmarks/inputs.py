@@ -7,6 +7,7 @@
     python benchmarks/inputs.py sparse GIB OUT.tosa
     python benchmarks/inputs.py renamed IN.tosa OUT.tosa
     python benchmarks/inputs.py tflite OPERATORS OUT.tflite
+    python benchmarks/inputs.py onnx OUT.onnx
 
 The same parameters make the same bytes.
 """
@@ -230,6 +231,42 @@ def tflite(count: int, out: Path) -> None:
     out.write_bytes(model(tensors, operators, [1], [count + 1]))
 
 
+def onnx_classifier(out: Path) -> None:
+    """A small ONNX model: two convolutions with pooling, and a dense layer."""
+    import onnx
+    from onnx import helper, numpy_helper
+
+    random = np.random.default_rng(0)
+    shapes = {"k1": (8, 1, 3, 3), "b1": (8,), "k2": (16, 8, 3, 3), "b2": (16,), "w": (784, 10)}
+    nodes = []
+    last = "image"
+    for layer in ("1", "2"):
+        nodes += [
+            helper.make_node("Conv", [last, f"k{layer}", f"b{layer}"], ["c" + layer], pads=[1] * 4),
+            helper.make_node("Relu", ["c" + layer], ["r" + layer]),
+            helper.make_node(
+                "MaxPool", ["r" + layer], ["p" + layer], kernel_shape=[2, 2], strides=[2, 2]
+            ),
+        ]
+        last = "p" + layer
+    nodes += [
+        helper.make_node("Flatten", [last], ["flat"]),
+        helper.make_node("MatMul", ["flat", "w"], ["logits"]),
+        helper.make_node("Softmax", ["logits"], ["classes"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "classifier",
+        [helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, [1, 1, 28, 28])],
+        [helper.make_tensor_value_info("classes", onnx.TensorProto.FLOAT, [1, 10])],
+        [
+            numpy_helper.from_array(random.standard_normal(shape, np.float32), name)
+            for name, shape in shapes.items()
+        ],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), out)
+
+
 def _bytecode(module: Any, out: Path) -> None:
     with open(out, "wb") as file:
         module.operation.write_bytecode(file)
@@ -249,6 +286,8 @@ def main(kind: str, *rest: str) -> None:
             small(int(rest[0]), out)
         case "sparse":
             sparse(int(rest[0]), out)
+        case "onnx":
+            onnx_classifier(out)
         case "tflite":
             tflite(int(rest[0]), out)
         case "renamed":

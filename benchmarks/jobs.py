@@ -8,6 +8,8 @@
     python benchmarks/jobs.py export-phases|import-phases|import-memory|export-memory IN [OUT]
     python benchmarks/jobs.py progress IN.tosa OUT.tosa
     python benchmarks/jobs.py same ONE.tosa OTHER.tosa
+    python benchmarks/jobs.py torch-mlir FILE.py:FUNCTION OUT.mlir
+    python benchmarks/jobs.py torch-mlir-onnx IN.onnx OUT.mlir
 
 Jobs that measure something print it as JSON. Imports are inside the jobs, so
 that a job takes the time of its own imports only.
@@ -256,6 +258,55 @@ def same(one: str, other: str) -> dict[str, str]:
     return {"difference": "" if difference is None else str(difference)}
 
 
+def torch_mlir(model: str, *rest: str) -> None:
+    """A torch model -> TOSA as MLIR bytecode, by torch-mlir's own pipeline."""
+    import importlib.util
+
+    from torch_mlir import fx
+
+    if model.startswith("timm:"):
+        import timm
+        import torch
+
+        made = timm.create_model(model.removeprefix("timm:")).eval()
+        size = made.default_cfg["input_size"]
+        arguments: tuple[Any, ...] = (torch.zeros(1, *size),)
+    else:
+        path, _, function = model.rpartition(":")
+        sys.path.insert(0, str(Path(path).parent))
+        specification = importlib.util.spec_from_file_location("model", path)
+        assert specification is not None
+        assert specification.loader is not None
+        module = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(module)
+        made, arguments = getattr(module, function)()[:2]
+    with open(rest[-1], "wb") as file:
+        lowered = fx.export_and_import(made, *arguments, output_type="tosa")
+        lowered.operation.write_bytecode(file)
+
+
+def torch_mlir_onnx(source: str, target: str) -> None:
+    """An ONNX model -> TOSA as MLIR bytecode, by torch-mlir's own pipeline."""
+    import onnx
+    from torch_mlir import ir
+    from torch_mlir.compiler_utils import OutputType, lower_mlir_module
+    from torch_mlir.dialects import torch as dialect
+    from torch_mlir.extras import onnx_importer
+    from torch_mlir.passmanager import PassManager
+
+    model = onnx.shape_inference.infer_shapes(onnx.load(source), data_prop=True)
+    with ir.Context() as context:
+        dialect.register_dialect(context)
+        info = onnx_importer.ModelInfo(model)
+        module = info.create_module(context=context).operation
+        onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
+        passes = "func.func(convert-torch-onnx-to-torch),torch-function-to-torch-backend-pipeline"
+        PassManager.parse(f"builtin.module({passes})").run(module)
+        lowered = lower_mlir_module(False, OutputType.TOSA, module)
+        with open(target, "wb") as file:
+            lowered.operation.write_bytecode(file)
+
+
 JOBS: dict[str, Callable[..., object]] = {
     "export": export,
     "export-module": export_module,
@@ -269,6 +320,8 @@ JOBS: dict[str, Callable[..., object]] = {
     "import-memory": import_memory,
     "progress": progress,
     "same": same,
+    "torch-mlir": torch_mlir,
+    "torch-mlir-onnx": torch_mlir_onnx,
 }
 
 if __name__ == "__main__":

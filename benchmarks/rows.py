@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -31,16 +32,28 @@ with open(sys.argv[2], "wb") as file:
     converter.tflite_flatbuffer_to_tosa_mlir(sys.argv[1], file, form.Bytecode, debug.Enable)
 """
 
-#: Models by their row: the framework, the package that has them, and the words that name them.
-MODELS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "torch": ("torch", "torch", (f"{places.ROOT}/zoo/attention.py:make_gpt",)),
-    "jax": ("jax", "jax", (f"{places.ROOT}/zoo/jax_attention.py:make_gpt",)),
-    "resnet50": ("torch", "timm", ("timm:resnet50", "--random-weights")),
-    "vit-b": ("torch", "timm", ("timm:vit_base_patch16_224", "--random-weights")),
-    "gpt-2": ("torch", "transformers", (f"{places.HERE}/models.py:make_gpt2",)),
-    "decoder-300m": ("torch", "transformers", (f"{places.HERE}/models.py:make_decoder_300m",)),
-    "decoder-1b": ("torch", "transformers", (f"{places.HERE}/models.py:make_decoder_1b",)),
+#: Models by their row: what they are, the framework, the package that has them, and the words that
+#: name them.
+MODELS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "onnx": ("a CNN of 10 nodes", "onnx", "onnx", ()),
+    "torch": ("a GPT of 2 blocks", "torch", "torch", (f"{places.ROOT}/zoo/attention.py:make_gpt",)),
+    "jax": ("a GPT of 2 blocks", "jax", "jax", (f"{places.ROOT}/zoo/jax_attention.py:make_gpt",)),
+    "resnet50": ("ResNet-50", "torch", "timm", ("timm:resnet50", "--random-weights")),
+    "vit-b": ("ViT-B/16", "torch", "timm", ("timm:vit_base_patch16_224", "--random-weights")),
+    **{
+        name: (title, "torch", "transformers", (f"{places.HERE}/models.py:{function}",))
+        for name, title, function in (
+            ("gpt-2", "GPT-2, 124 M", "make_gpt2"),
+            ("decoder-300m", "a decoder of 310 M", "make_decoder_300m"),
+            ("decoder-1b", "a decoder of 1,056 M", "make_decoder_1b"),
+        )
+    },
 }
+
+#: Framework -> the job that lowers its models with torch-mlir.
+PEER_JOBS = {"torch": "torch-mlir", "onnx": "torch-mlir-onnx"}
+#: What our command says with --verbose of the time that a step took.
+TOOK = re.compile(r"^INFO: (.+) took ([\d.]+) s$", re.MULTILINE)
 
 #: Flags that prevent `tosa-opt` from printing the module, which is not measured.
 PEER_FLAGS = {
@@ -68,7 +81,7 @@ class Sizes:
     sparse_gib: int
     shown_gib: int = 3
     looked_at: int = 10_000
-    models: tuple[str, ...] = ("torch", "jax")
+    models: tuple[str, ...] = ("onnx", "torch", "jax")
 
 
 _KINDS = (("f32", "dense"), ("i8", "dense"), ("bf16", "dense"), ("f32", "resource"))
@@ -302,16 +315,24 @@ class Rows:
 
     def framework_model(self, name: str) -> Row:
         """Return a model with a check and without, and what importing its framework takes."""
-        framework, package, words = MODELS[name]
-        row = Row(f"model/{name}", f"convert {name}", "models", 1, {})
+        title, framework, package, words = MODELS[name]
+        row = Row(f"model/{name}", f"{framework}: {title}", "models", 1, {})
         if not places.has(package):
             row.skipped.append(f"{package} is not installed")
             return row
-        convert = (*places.ours(), *words, "-q", "-o", self.folder / "ours.tosa")
-        row.subjects["ours (command)"] = self.command(*convert)
-        row.subjects["with --check"] = self.command(*convert, "--check")
-        alone = f"{framework} alone"
-        row.subjects[alone] = self.command(sys.executable, "-c", f"import {framework}")
+        words = words or (str(self.make("model.onnx", "onnx")),)
+        convert = (*places.ours(), *words, "-o", self.folder / "ours.tosa")
+        row.subjects["ours (command)"] = self.command(*convert, "-q")
+        row.subjects["with --check"] = self.command(*convert, "-q", "--check")
+        alone = self.command(sys.executable, "-c", f"import {framework}")
+        row.subjects["the framework's import"] = alone
+        if framework in PEER_JOBS and places.has("torch_mlir") and not name.startswith("decoder"):
+            row.peer = "torch-mlir"
+            row.subjects[row.peer] = self.job(
+                PEER_JOBS[framework], *words, self.folder / "peer.mlir"
+            )
+        spent = run([*map(str, convert), "-v", "--check"], listen="stderr").output
+        row.found["spent"] = {what: float(taken) for what, taken in TOOK.findall(spent)}
         return row
 
     def many(self) -> Row:

@@ -13,7 +13,14 @@ _OURS = tuple(f"ours ({how})" for how in ("Python", "ir.Module", "command"))
 #: Beginnings of rows whose verb converts nothing.
 _LOOKS = ("show/", "doctor/", "diff/", "report/")
 #: The least size of a row that is shown, by its unit.
-_LEAST = {"operators": 100_000, "bytes": 512 << 20, "models": 1}
+_LEAST = {"operators": 100_000, "bytes": 512 << 20}
+#: Subjects of models, and how the table calls them.
+_MODEL = {
+    _OURS[2]: "converted",
+    "with --check": "with `--check`",
+    "the framework's import": "import of the framework alone",
+    "torch-mlir": "torch-mlir",
+}
 #: Of README.md: the row, the subject, and what is shown of both sides.
 _README = (
     ("export/chain/100000", "export 100,000 operators, a chain", _OURS[0], ("wall",)),
@@ -76,7 +83,7 @@ def conversions() -> str:
     rows = []
     for row in measured()["rows"]:
         own = [row["subjects"].get(name) for name in _OURS]
-        if row["id"].startswith(_LOOKS) or row["size"] < _LEAST.get(row["unit"], 2):
+        if row["id"].startswith((*_LOOKS, "model/")) or row["size"] < _LEAST.get(row["unit"], 2):
             continue
         peer = row["subjects"].get(row["peer"])
         ratio = (own[0] or {}).get("ratio")
@@ -103,6 +110,23 @@ def looks() -> str:
     return _lines(["command", "processor time", "peak memory"], cells)
 
 
+def models() -> str:
+    """Return a row for each model of a framework, and what most of its time is spent on."""
+    rows = [row for row in measured()["rows"] if row["unit"] == "models" and row["subjects"]]
+    cells = []
+    for row in rows:
+        spent = sorted(row["spent"].items(), key=lambda step: -step[1])
+        cells.append(
+            [
+                row["title"],
+                *(_shown(row["subjects"].get(name), "wall") for name in _MODEL),
+                _shown(row["subjects"][_OURS[2]], "peak_bytes"),
+                ", ".join(f"{what} {taken:.3g} s" for what, taken in spent[1:4]),
+            ]
+        )
+    return _lines(["model", *_MODEL.values(), "memory", "with `--check`, most of it"], cells)
+
+
 def unmet() -> str:
     """Return the budgets that are not met."""
     rows = [row for row in measured()["budgets"] if not row["met"]]
@@ -125,6 +149,7 @@ def readme() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "machine": machine,
     "conversions": conversions,
+    "models": models,
     "unmet": unmet,
     "looks": looks,
 }

@@ -169,13 +169,13 @@ def test_a_converter_has_a_line_that_is_gone_at_its_end(monkeypatch: pytest.Monk
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(sys, "stderr", screen)
     show = StageDisplay("m.pt2")
-    show("torch loads it")  # Most models are converted before a line is worth while.
+    show("loading the model")  # Most models are converted before a line is worth while.
     assert not screen.getvalue()
     now[0] += 12
-    show("torch-mlir lowers it")
-    show("it is written")
+    show("lowering the model")
+    show("writing the program")
     show("")
-    first, second = "m.pt2: torch-mlir lowers it, 12 s", "m.pt2: it is written, 12 s"
+    first, second = "m.pt2: lowering the model, 12 s", "m.pt2: writing the program, 12 s"
     lines = screen.getvalue().split("\r")
     assert lines == ["", first, second.ljust(len(first)), " " * len(second), ""]
 

@@ -32,6 +32,7 @@ from tosa_convert.frontends.lower_model import WANTED, FrontendOptions, lowered,
 from tosa_convert.frontends.process.request import scale_text
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.table import Recognised, on_route, recognize
+from tosa_convert.io import log
 from tosa_convert.io.files import (
     STANDARD,
     create_locked,
@@ -133,11 +134,13 @@ def convert_model(
             if write_options.validate:  # The reference refuses it too, and names no rule.
                 refuse_unsound(graph)
                 refuse_invalid(graph)
-            result = check_model(graph, on_route(model.frontend, options.via).name, found, options)
+            route = on_route(model.frontend, options.via)
+            with log.timed("checking it"):
+                result = check_model(graph, route.name, found, options)
             exit_code = result.exit_code
             # Standard output may be the program.
             say(str(result), err=output is None)
-        with _refusal_after_verdict(output, options):
+        with _refusal_after_verdict(output, options), log.timed("writing it"):
             write_output(graph, output or STANDARD, file_format, write_options, options)
         _note_interface(graph, found.interface, on_route(model.frontend, options.via).runtime)
     return exit_code

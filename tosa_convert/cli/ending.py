@@ -10,7 +10,6 @@ import errno
 import os
 import signal
 import sys
-import time
 
 from tosa_convert.cli.messages import EXIT_BUG, note, report_bug, say
 from tosa_convert.errors import Category, TosaConvertError, fail
@@ -79,10 +78,8 @@ def work_of_verb(
     log.choose_level(quiet=quiet, verbose=verbose)
     if before is not None:
         before(verb_name)
-    start = time.perf_counter()
-    result = work()
-    log.info("%s took %.2f s", verb_name, time.perf_counter() - start)
-    return result
+    with log.timed(verb_name):
+        return work()
 
 
 def _name_explanation(error: TosaConvertError) -> None:

@@ -32,7 +32,7 @@ def frontends(names: tuple[str, ...], python: str, as_json: bool) -> int:
     from tosa_convert.frontends.table import FRONTENDS, frontend
 
     wanted = [frontend(name).name for name in names] or list(FRONTENDS)
-    found = [row for row in packages_of(python) if row.frontend in wanted]
+    found = packages_of(wanted, python)
     text = _as_json(found, python) if as_json else "\n".join(_as_text(found, python))
     click.echo(text)
     return 1 if any(row.missing for row in found) else 0

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.process.request import STAGE_FILE, Interface, Request, numeric_shapes
+from tosa_convert.frontends.process.request import (
+    PROGRAM_FILE,
+    Interface,
+    Request,
+    numeric_shapes,
+    say_stage,
+    stages,
+)
 from tosa_convert.frontends.process.run import TIMEOUT, run_converter
 from tosa_convert.frontends.table import LIBRARIES, Recognised, on_route, refuse_func
+from tosa_convert.io import log
 from tosa_convert.io.files import file_error
 from tosa_convert.io.options import DEFAULT_LIMITS, ReadOptions, refuse_time_limit
 from tosa_convert.process.child import temporary_folder
@@ -45,6 +55,14 @@ def write_examples(request: Request, folder: Path, arrays: list[Any]) -> None:
 
     named = {str(index): array for index, array in enumerate(arrays) if array is not None}
     np.savez(folder / EXAMPLES_FILE, **named)
+
+
+def write_program(graph: Graph, folder: Path) -> None:
+    """Write a lowered program for the parent."""
+    from tosa_convert.formats.write import save
+
+    say_stage(folder, "writing the program")
+    save(graph, folder / PROGRAM_FILE, "mlirbc")
 
 
 def read_examples(folder: Path, inputs: list[str]) -> dict[str, Any]:
@@ -243,7 +261,8 @@ def _converted(request: Request, folder: Path, options: FrontendOptions, memory:
 
 @contextlib.contextmanager
 def _watched(folder: Path, progress: Callable[[str], object] | None) -> Iterator[None]:
-    """Report what the converter of a folder does inside the block."""
+    """Report what the converter of a folder does inside the block, and with --verbose its times."""
+    begin = time.time()
     if progress is None:
         yield
         return
@@ -251,8 +270,8 @@ def _watched(folder: Path, progress: Callable[[str], object] | None) -> Iterator
 
     def watch() -> None:
         while not done.wait(_WATCH_EVERY):
-            with contextlib.suppress(OSError):
-                progress((folder / STAGE_FILE).read_text(encoding="utf-8"))
+            if begun := stages(folder):
+                progress(begun[-1][1])
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -262,6 +281,9 @@ def _watched(folder: Path, progress: Callable[[str], object] | None) -> Iterator
         done.set()
         watcher.join()
         progress("")
+        begun = [(begin, "starting the converter"), *stages(folder), (time.time(), "")]
+        for (start, what), (end, _) in itertools.pairwise(begun):
+            log.info("%s took %.2f s", what, end - start)
 
 
 def _import_finish() -> None:

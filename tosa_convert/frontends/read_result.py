@@ -156,15 +156,18 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
         log.warning("%s", remark)
     if interface.not_lowered:
         raise _listed(interface.not_lowered, request, interface)
-    graph, narrowing = _program(request, interface, folder, options)
+    with log.timed("reading the program"):
+        graph, narrowing = _program(request, interface, folder, options)
     if interface.states:
         graph = with_states(graph, interface, folder)
     named = partial(_values_of_model, graph, interface)
     for line in narrowing.report(named) if narrowing else ():
         log.warning("%s", line)
     graph = _named(graph, interface, request.frontend)
-    graph, report = rewrites.apply(graph, *(EXACT if options.exact else ()))
-    refuse_forbidden(graph, request.shown or request.source, interface)
+    with log.timed("rewriting it"):
+        graph, report = rewrites.apply(graph, *(EXACT if options.exact else ()))
+    with log.timed("validating it"):
+        refuse_forbidden(graph, request.shown or request.source, interface)
     if interface.places:  # Most models do not need it: a small one takes little more than imports.
         from tosa_convert.frontends.unlowered import with_places
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -292,9 +291,9 @@ def installed(row: Frontend) -> Installed:
     return Installed(row.name, found, "" if runs else next(iter(runtimes.values())))
 
 
-def all_installed() -> list[Installed]:
-    """Return the packages of every frontend in this Python."""
-    return [installed(row) for row in FRONTENDS.values()]
+def all_installed(names: Collection[str] = FRONTENDS) -> list[Installed]:
+    """Return the packages of frontends in this Python."""
+    return [installed(FRONTENDS[name]) for name in names]
 
 
 def _version(package: str, distribution: str) -> str | None:
@@ -303,11 +302,12 @@ def _version(package: str, distribution: str) -> str | None:
     # Takes longer to import than all else that the child process needs before its converter.
     from importlib import metadata
 
-    # Some packages have several distributions, such as tensorflow and tensorflow-cpu.
-    for name in (distribution, *metadata.packages_distributions().get(package, ())):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            return metadata.version(name)
-    return ""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        # Such as tensorflow of tensorflow-cpu. The search reads the metadata of every distribution.
+        others = metadata.packages_distributions().get(package)
+        return metadata.version(others[0]) if others else ""
 
 
 # -- which frontend reads a model, from the model's content. No framework is imported --------------

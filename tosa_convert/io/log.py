@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -45,6 +46,14 @@ def info(message: str, *values: object) -> None:
     """Print what the command line recognised or assumed, if --verbose asks for it."""
     if _for_command_line and _level == _INFO:
         _log(_INFO, message, values)
+
+
+@contextlib.contextmanager
+def timed(what: str) -> Iterator[None]:
+    """Say with --verbose how long the block took."""
+    start = time.perf_counter()
+    yield
+    info("%s took %.2f s", what, time.perf_counter() - start)
 
 
 def warning(message: str, *values: object) -> None:

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from tosa_convert import rewrites
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.formats.write import save
 from tosa_convert.frontends import unlowered as leftovers
 from tosa_convert.frontends.jax.lowering import (
     Arguments,
@@ -21,9 +20,9 @@ from tosa_convert.frontends.jax.lowering import (
     lower_function,
     use_cpu,
 )
-from tosa_convert.frontends.lower_model import write_examples
+from tosa_convert.frontends.lower_model import write_examples, write_program
 from tosa_convert.frontends.process.python_file import call_factory, failure, tuple_of_arguments
-from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, NotLowered, Request
+from tosa_convert.frontends.process.request import Interface, NotLowered, Request, say_stage
 from tosa_convert.frontends.read_result import refuse_forbidden
 from tosa_convert.graph.model import Graph
 from tosa_convert.rewrites.table import EXACT
@@ -50,12 +49,13 @@ def lower(request: Request, folder: Path) -> Interface:
     """Lower the function that a factory in a Python file returns, with its example arguments."""
     path = Path(request.source)
     function, arguments = made_function(path, request)
+    say_stage(folder, "lowering the model")
     with failures_of(path):
         found = lower_function(
             function, arguments, shapes=request.input_shapes, has_full_paths=True
         )
     if found.graph is not None:
-        save(found.graph, folder / PROGRAM_FILE, "mlirbc")
+        write_program(found.graph, folder)
         if not request.input_shapes:  # Else the examples do not have the shapes of the program.
             write_examples(request, folder, example_arrays(arguments))
     return Interface(

@@ -23,6 +23,7 @@ from tosa_convert.frontends.process.request import (
     Interface,
     NotLowered,
     Request,
+    say_stage,
 )
 from tosa_convert.frontends.tflite.convert import lower_file
 from tosa_convert.frontends.tflite.read import TfliteFile, read_tflite
@@ -403,6 +404,7 @@ def _lower(
     """Convert a model to TFLite, and lower that. fixing: the options that fix its sizes, if known."""
     # Locations have the file's name.
     model = folder / f"{Path(request.source).stem}.tflite"
+    say_stage(folder, "converting the model to TFLite")
     try:
         model.write_bytes(convert())
     except Exception as error:  # TFLite's converter has an exception class that is not public.

@@ -16,7 +16,7 @@ from onnx import helper, inliner
 
 from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.formats.write import save
+from tosa_convert.frontends.lower_model import write_program
 from tosa_convert.frontends.lowering.open_sizes import (
     differs,
     lowered_openly,
@@ -32,10 +32,10 @@ from tosa_convert.frontends.onnx.walk import OTHER_FORM, Decision, Walk
 from tosa_convert.frontends.onnx.weights import Weights, load
 from tosa_convert.frontends.process.request import (
     CONSTANTS,
-    PROGRAM_FILE,
     Interface,
     Request,
     Value,
+    say_stage,
 )
 from tosa_convert.frontends.process.request import NotLowered as Unlowered
 from tosa_convert.frontends.read_result import with_own_outputs
@@ -70,6 +70,7 @@ def lower(request: Request, folder: Path) -> Interface:
         # Nodes of the main graph can be cut out.
         model = inliner.inline_local_functions(model) if model.functions else model
         cutter = NodeCutter(model)
+    say_stage(folder, "lowering the model")
     try:
         found = lower_model(model, weights, request.narrow, cutter)
     except TosaConvertError:
@@ -81,7 +82,7 @@ def lower(request: Request, folder: Path) -> Interface:
         if any(row.operator == THE_MODEL or row.reason == OTHER_FORM for row in found.problems):
             refuse_invalid(source, shown)
         return Interface(inputs=inputs, not_lowered=report(found.problems))
-    save(found.graph, folder / PROGRAM_FILE, "mlirbc")
+    write_program(found.graph, folder)
     interface = Interface(inputs=inputs, outputs=outputs, remarks=[*remarks, *found.remarks])
     if cutter is not None:
         cutter.add_to(interface)

@@ -56,7 +56,7 @@ def main(folder: Path) -> int:
         return 0
     request = Request.from_json((folder / REQUEST_FILE).read_text(encoding="utf-8"))
     row = frontend(request.frontend)
-    say_stage(folder, f"the converter for {request.frontend} runs")
+    say_stage(folder, f"importing the converter for {request.frontend}")
     if distributions := absent(row):
         interface = Interface(absent=distributions)
     else:
@@ -68,7 +68,9 @@ def main(folder: Path) -> int:
 
 def _lower(row: Frontend, request: Request, folder: Path) -> Interface:
     try:
-        interface: Interface = importlib.import_module(row.converter).lower(request, folder)
+        converter = importlib.import_module(row.converter)
+        say_stage(folder, "loading the model")
+        interface: Interface = converter.lower(request, folder)
     except TosaConvertError as error:
         return Interface(findings=list(error.findings))
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import cache
@@ -212,13 +213,23 @@ INSTALLED_FILE: Final = "installed.json"
 STARTED_FILE: Final = "started"
 #: The first argument for a process that lowers many models.
 SERVE: Final = "--serve"
-#: What the converter does now, in a few words.
-STAGE_FILE: Final = "stage"
+#: A line for each stage of the converter: the time at which it began, and a few words.
+STAGE_FILE: Final = "stages"
 
 
 def say_stage(folder: Path, words: str) -> None:
-    """Say what is done now, for the parent that waits."""
-    (folder / STAGE_FILE).write_text(words, encoding="utf-8")
+    """Say what is done from now on, for the parent that waits."""
+    with (folder / STAGE_FILE).open("a", encoding="utf-8") as file:
+        file.write(f"{time.time()} {words}\n")
+
+
+def stages(folder: Path) -> list[tuple[float, str]]:
+    """Return the stages of a converter that have begun: when, in seconds since 1970, and what."""
+    try:
+        lines = (folder / STAGE_FILE).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    return [(float(began), words) for began, _, words in (line.partition(" ") for line in lines)]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
@@ -91,15 +91,17 @@ def run_converter(
     return interface
 
 
-def packages_of(python: str = "", *, timeout: float = 60) -> list[Installed]:
+def packages_of(names: Collection[str], python: str = "", timeout: float = 60) -> list[Installed]:
+    """Return the packages of frontends in a Python, by default this one."""
     if not python:
-        return all_installed()
+        return all_installed(names)
     with temporary_folder("tosa-frontend-") as name:
         folder = Path(name)
         ended = _run(folder, python, timeout)
         try:
             rows = json.loads((folder / INSTALLED_FILE).read_text(encoding="utf-8"))
-            return [Installed(**row) for row in rows]
+            found = {row["frontend"]: Installed(**row) for row in rows}
+            return [found[name] for name in names]
         except (OSError, ValueError, TypeError):
             raise _failure(ended, python, timeout, folder, python=python) from None
 

@@ -22,11 +22,11 @@ from jax.interpreters.mlir import make_ir_context
 from jaxlib import _jax
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.formats.write import save
 from tosa_convert.frontends.jax.convert import rows_of
 from tosa_convert.frontends.jax.lowering import Arguments, lower_function, use_cpu
 from tosa_convert.frontends.jax.source import Place, place_of_location
 from tosa_convert.frontends.jax.walk import Walk
+from tosa_convert.frontends.lower_model import write_program
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.module_header import (
     MAIN,
@@ -38,7 +38,7 @@ from tosa_convert.frontends.module_header import (
     symbol,
     unique,
 )
-from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, Request
+from tosa_convert.frontends.process.request import Interface, Request, say_stage
 from tosa_convert.frontends.process.request import NotLowered as Unlowered
 from tosa_convert.frontends.stablehlo import operations, quantised, run_module
 from tosa_convert.frontends.stablehlo.evaluate import SCOPE, Evaluator, shape_of
@@ -75,6 +75,7 @@ def _lowered(module: Any, request: Request, folder: Path) -> Interface:
     inputs, outputs = _names(function)
     arguments = [_argument(kind) for kind in _kinds(function, "inputs")]
     walk = _Walk(evaluator, request)
+    say_stage(folder, "lowering the model")
     found = lower_function(
         lambda *arrays: evaluator.call(MAIN, *arrays),
         Arguments(tuple(arguments), {}),
@@ -84,7 +85,7 @@ def _lowered(module: Any, request: Request, folder: Path) -> Interface:
     )
     problems = [*map(walk.problem, evaluator.problems), *found.problems]
     if found.graph is not None and not problems:
-        save(found.graph, folder / PROGRAM_FILE, "mlirbc")
+        write_program(found.graph, folder)
         data = _artifact(module, evaluator, arguments)
         (folder / run_module.MODULE_FILE).write_bytes(data)
         if quantised.has_quantised_types(module):

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.formats.write import save
+from tosa_convert.frontends.lower_model import write_program
 from tosa_convert.frontends.lowering.cut import Cutter
 from tosa_convert.frontends.process.request import (
-    PROGRAM_FILE,
     Interface,
     Request,
     Value,
+    say_stage,
 )
 from tosa_convert.frontends.tflite.program import lower_model
 from tosa_convert.frontends.tflite.read import (
@@ -67,6 +67,7 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
     remarks += _remarks(model)
     shapes = _by_tensor(model, request.input_shapes)
     cutter = Cutter() if request.partial else None
+    say_stage(folder, "lowering the model")
     found = lower_model(model, path.name, shapes, narrow=request.narrow, cutter=cutter)
     interface = Interface(
         inputs=[_value(model, tensor, model.input_name(tensor)) for tensor in model.inputs],
@@ -81,7 +82,7 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
         kinds=model.kinds(),
     )
     if found.graph is not None:
-        save(found.graph, folder / PROGRAM_FILE, "mlirbc")
+        write_program(found.graph, folder)
         if cutter is not None:
             cutter.add_to(interface)
     return interface

@@ -12,12 +12,10 @@ from torch._subclasses.fake_tensor import UnsupportedOperatorException
 from torch.export.graph_signature import SymIntArgument
 from torch.utils import _pytree as pytree
 
-from tosa_convert.formats.write import save
-from tosa_convert.frontends.lower_model import write_examples
+from tosa_convert.frontends.lower_model import write_examples, write_program
 from tosa_convert.frontends.lowering.open_sizes import differs, lowered_openly, trial_sizes
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.process.request import (
-    PROGRAM_FILE,
     Interface,
     Request,
     Value,
@@ -75,7 +73,6 @@ def warm_up() -> None:
 
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the program of a `.pt2` file or of a factory; see `Interface`."""
-    say_stage(folder, "torch loads it")
     runnable = write_runnable(request, folder)
     program = load_program(request)
     write_examples(request, folder, arrays_of(example_tensors(program)))
@@ -86,13 +83,12 @@ def lower_program(program: Any, request: Request, folder: Path, runnable: str) -
     """Lower a program. runnable: what runs the model, as a name in the folder."""
     dropped = drop_checks(program)
     remarks = scatter_remarks(program)
-    say_stage(folder, "it is lowered")
+    say_stage(folder, "lowering the model")
     try:
         found = lower_directly(program, request.narrow, partial=request.partial)
     except NotLoweredError as error:
         return Interface(not_lowered=grouped(error.found, "torch"), remarks=remarks_of(program))
-    say_stage(folder, "it is written")
-    save(found.graph, folder / PROGRAM_FILE, "mlirbc")
+    write_program(found.graph, folder)
     names, tensors = found.names, placeholder_values(program)
     interface = Interface(
         model=runnable,

@@ -378,7 +378,7 @@ _CHECK: Final = "check"
 
 def require_for_check(name: str, python: str = "") -> None:
     """Refuse to go on without all that converting and comparing a model needs."""
-    (found,) = (row for row in packages_of(python) if row.frontend == name)
+    (found,) = packages_of([name], python)
     findings = [*missing(FRONTENDS[name], found.missing, python), *missing_for_check(found, python)]
     if FRONTENDS[name].extra == _TFLITE:  # One extra installs all of it.
         hint = f"{install_command(_CHECK, python)}, or --python PROGRAM for a Python that has it"

@@ -203,11 +203,10 @@ class Settings:
 
     def require_packages(self) -> None:
         """Raise TosaConvertError("frontend-missing") if a frontend cannot run, before the first case."""
-        found = {row.frontend: row for row in packages_of(self.python, timeout=self.timeout)}
         findings = [
             finding
-            for name in self.frontends
-            for finding in missing(FRONTENDS[name], found[name].missing, self.python)
+            for found in packages_of(self.frontends, self.python, self.timeout)
+            for finding in missing(FRONTENDS[found.frontend], found.missing, self.python)
         ]
         if findings:
             raise TosaConvertError(findings)
