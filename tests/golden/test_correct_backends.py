@@ -236,6 +236,21 @@ def test_nan_may_be_cast_to_any_integer_and_other_numbers_may_not(kind: DTypeNam
             assert check(graph, found, inputs, engine="numpy").ok == is_right, (key, index, value)
 
 
+@pytest.mark.parametrize("value", [-128, 0, 127])
+def test_an_integer_from_nan_goes_through_decisions_as_one_number(value: int) -> None:
+    b, count = TosaBuilder(), 4096
+    signs = np.where(np.arange(count) % 2, 1, -1).astype(np.float32)[None]
+    x = b.input("x", "fp32", (1, 1))
+    spread_out = b.mul(b.cast(b.cast(x, dtype="int8"), dtype="fp32"), b.const(signs * 0.5))
+    whole = b.cast(b.cast(spread_out, dtype="int8"), dtype="fp32")
+    b.output(b.reduce_sum(b.mul(whole, b.const(signs)), axis=1), name="y")
+    graph = b.graph()
+    inputs = {"x": np.full((1, 1), np.nan, np.float32)}
+    total = (np.rint(value * 0.5 * signs) * signs).sum(dtype=np.float32)
+    assert check(graph, {"y": np.full((1, 1), total)}, inputs, engine="numpy").ok
+    assert not check(graph, {"y": np.full((1, 1), 1e6, np.float32)}, inputs, engine="numpy").ok
+
+
 def test_no_set_of_edge_inputs_belongs_to_two_seeds() -> None:
     graph = program("ABS")
     seeds = [own for seed in range(2500) for own in seeds_of_sets(graph, seed)]

@@ -493,6 +493,8 @@ class ErringRun(Machine):
     batch: int = 0
     random: np.random.Generator = field(default_factory=np.random.default_rng)
     is_alive: bool = True
+    #: Whether it has cast a NaN to an integer.
+    casts_nan: bool = False
 
     def compute(
         self, block: Block, operator: Operator, operands: Sequence[Value], where: str
@@ -515,6 +517,7 @@ class ErringRun(Machine):
                 results[name] = np.where(value == 0, np.array(zero, value.dtype), value)
             is_open = undefined_integers(block, operator, operands)
             if is_open is not None:
+                self.casts_nan = True
                 (name,) = operator.outputs
                 limit = integer_limits(block.tensors[name].dtype)[self.number - 1]
                 value = plain(results[name])

@@ -83,23 +83,35 @@ _INDEPENDENT: Final = 1000
 def measure(
     graph: Graph, inputs: Arrays, wanted: Collection[str], timeout: float = 0.0, batch: int = 0
 ) -> dict[str, Spread]:
+    """Measure the spread of tensors of the main block.
+
+    Runs that cast NaN to one integer everywhere lose it where operands are moved: what follows from it
+    is measured without that, too.
+    """
     result: dict[str, Spread] = {}
+    casts_nan = False
     for moves in (True, False):
         machines = _machines(graph, batch)
         end = time.monotonic() + timeout * len(machines)
+        found: dict[str, Spread] = {}
+        is_over = False
         with _errors_of_exact_run():
             reached = ReachedElements(graph)
             for name, values, possible, sigma in _in_step(machines, inputs, reached, moves=moves):
                 _refuse_late(name, timeout, end)
-                if 2 * sum(machine.is_alive for machine in machines[1:]) < RUNS:
+                is_over = moves and 2 * sum(machine.is_alive for machine in machines[1:]) < RUNS
+                if is_over:
                     break
-                if name in wanted and name not in result:
+                if name in wanted and name not in found and (name not in result or casts_nan):
                     own = reached.of(name)
-                    result[name] = spread_of(graph.main, name, values, possible, sigma, own)
+                    found[name] = spread_of(graph.main, name, values, possible, sigma, own)
                     if all(isinstance(value, Scaled) for value in values):
-                        result[name + SCALE_SUFFIX] = spread_of_scales(values)
-            else:
-                break
+                        found[name + SCALE_SUFFIX] = spread_of_scales(values)
+        for name, spread in found.items():
+            result[name] = merged([result[name], spread]) if name in result else spread
+        casts_nan = any(machine.casts_nan for machine in machines)
+        if not (is_over or casts_nan):
+            break
     return result
 
 
