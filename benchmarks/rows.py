@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -331,9 +331,14 @@ class Rows:
             row.subjects[row.peer] = self.job(
                 PEER_JOBS[framework], *words, self.folder / "peer.mlir"
             )
-        spent = run([*map(str, convert), "-v", "--check"], listen="stderr").output
-        row.found["spent"] = {what: float(taken) for what, taken in TOOK.findall(spent)}
+        verbose = [*map(str, convert), "-v", "--check"]
+        row.extra = lambda: {"spent": self.spent(verbose)}
         return row
+
+    def spent(self, words: Sequence[str]) -> dict[str, float]:
+        """Return the seconds of each step of a conversion, as our command says them."""
+        said = run(words, listen="stderr").output
+        return {what: float(taken) for what, taken in TOOK.findall(said)}
 
     def many(self) -> Row:
         count = self.sizes.files

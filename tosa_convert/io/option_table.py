@@ -386,7 +386,7 @@ _TABLE: Final = """
 --quiet -q flag excludes:--verbose
     Leave out summaries, notes and warnings.
 --verbose -v flag
-    Also say what was recognised, and how long it took.
+    Also say what was recognised, and how long each step took.
 """
 
 #: The form of an input or output: a file's format, an `ir.Module`, a Graph, or a framework's model.

@@ -44,7 +44,8 @@ TIMEOUT: Final = 1800.0
 #: What the child does, with this package.
 _RUN: Final = """
 from tosa_convert.frontends.process.child import run
-raise SystemExit(run(arguments))
+from tosa_convert.process.child import leave
+leave(run(arguments))
 """
 #: Bytes of a disk, below which it is full.
 _LEAST_FREE: Final = 1 << 16

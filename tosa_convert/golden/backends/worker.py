@@ -15,6 +15,7 @@ MISSING without the software, and REFUSED if it does not support the model. FOLD
 Python files.
 """
 
+import atexit
 import contextlib
 import importlib.util
 import itertools
@@ -574,3 +575,9 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    if sys.argv[1] != "python":
+        # The teardown of a framework takes up to half a second; a user's code may need its own.
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
