@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from frontends.tflite_models import OperatorRow, TensorRow, model
 from golden.test_regions import X, branches, inputs, loop
 
 import tosa_convert as tc
@@ -178,6 +179,29 @@ def test_a_converter_has_a_line_that_is_gone_at_its_end(monkeypatch: pytest.Monk
     first, second = "m.pt2: lowering the model, 12 s", "m.pt2: writing the program, 12 s"
     lines = screen.getvalue().split("\r")
     assert lines == ["", first, second.ljust(len(first)), " " * len(second), ""]
+
+
+def test_verbose_says_how_long_each_step_of_a_model_took(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [TensorRow("x", "float32", (2,)), TensorRow("y", "float32", (2,))]
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model(rows, [OperatorRow("NEG", (0,), (1,))], [0], [1]))
+    given = [str(path), "-o", str(tmp_path / "m.tosa")]
+    assert run_verb(verb("convert"), [*given, "-v"]) == 0
+    steps = [line.rpartition(" took ")[0] for line in caplog.messages if line.endswith(" s")]
+    assert steps == [
+        "starting the converter",
+        "importing the converter for tflite",
+        "loading the model",
+        "lowering the model",
+        "writing the program",
+        "reading the program",
+        "rewriting it",
+        "validating it",
+        "writing it",
+        "convert",
+    ]
 
 
 #: The first MATMUL is that of the run for the outputs; the second takes minutes in one call of numpy.
