@@ -9,6 +9,7 @@ With the arguments SERVE and a frontend's name it lowers many models; see `proce
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import sys
@@ -38,10 +39,14 @@ from tosa_convert.process.workers import serve
 _MOST_LINES: Final = 12
 _LINE_WIDTH: Final = 70
 _PLEASE: Final = "please report it"
+#: Objects after which the garbage collector runs: frameworks make many that stay. At Python's own
+#: number it takes an eighth of a conversion from torch.
+_NEW_OBJECTS: Final = 50_000
 
 
 def run(arguments: Sequence[str]) -> int:
     """Do what the arguments say: the folder of one model, or SERVE and a frontend."""
+    gc.set_threshold(_NEW_OBJECTS, 20, 100)
     if arguments[0] == SERVE:
         return _serve(arguments[1])
     return main(Path(arguments[0]))
