@@ -13,6 +13,7 @@ from frontends import fake_framework
 import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
+from tosa_convert.golden.models import compare_model
 from tosa_convert.golden.models.compare_model import STEPS
 
 pytestmark = pytest.mark.oracle
@@ -69,3 +70,16 @@ def test_numbers_that_are_given_are_quantised(
 @pytest.mark.slow
 def test_random_integers_are_used_without_inputs(check: Callable[..., int]) -> None:
     assert check(0) == 0
+
+
+@pytest.mark.slow
+def test_numpy_computes_a_program_of_many_multiply_accumulates(
+    check: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(0) == 0
+    assert "the reference is numpy" not in capsys.readouterr().out
+    monkeypatch.setattr(compare_model, "_LARGE", -1)
+    assert check(0) == 0
+    assert "the reference is numpy" in capsys.readouterr().out
+    assert check(0, "--engine", "reference-model") == 0
+    assert "the reference is numpy" not in capsys.readouterr().out

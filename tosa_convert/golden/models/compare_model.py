@@ -49,6 +49,7 @@ from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import DYNAMIC, Graph, counted
 from tosa_convert.installation import install_command
 from tosa_convert.io import log
+from tosa_convert.rules.amounts import multiply_accumulates, total
 
 # -- elements of models for which FP32 is not enough: their framework itself errs there ------------
 # A network that amplifies rounding, such as the largest of many nearly equal scores, or many
@@ -168,6 +169,9 @@ _IN_DOUBLE: Final = "torch"
 #: The runtimes that quantise and dequantise between operators of floating point, and round sums
 #: as their kernels do.
 _IN_STEPS: Final = ("onnxruntime", "torch")
+#: Multiply-accumulates from which "auto" is numpy here. The reference model does 3e8 in a second, and is
+#: not what the program is compared with: that is the model.
+_LARGE: Final = 1e9
 #: How far a quantised output of torch may be from the program's.
 STEPS: Final = 4.0
 _NO_SCALES: Final[Mapping[str, Scale]] = {}
@@ -193,8 +197,8 @@ def compare_model(
     if not runtime:
         message = f"models for {name} cannot be run here"
         raise fail("option-conflict", "--check", message, "leave it out, and use the verb check")
-    options = RunOptions(timeout=machine.timeout, engine=engine)
     static = _static(graph, {**examples, **given})
+    options = RunOptions(timeout=machine.timeout, engine=_engine_for(static, engine))
     slots = input_slots(static)
     # What has another shape is not read, and is refused below.
     given, examples = (
@@ -235,6 +239,18 @@ def compare_model(
     if steps:
         backend.arrays = _in_integers(backend.arrays, scales, outputs)
     return Reference(static, inputs, options, replace(NO_TOLERANCES, atol=steps)).check(backend)
+
+
+def _engine_for(graph: Graph, engine: Engine) -> Engine:
+    if engine != "auto":
+        return engine
+    work = total(
+        amount
+        for _, block in graph.blocks()
+        for operator in block.operators
+        if (amount := multiply_accumulates(operator, block)) is not None
+    )
+    return "numpy" if work.value > _LARGE else "auto"
 
 
 def _compare_numbers(
