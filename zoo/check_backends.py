@@ -57,7 +57,7 @@ def originals(backend: str, models: Path) -> dict[str, str]:
 
 
 def verdict(
-    program: Path, text: str, limit: float, *, edges: bool, is_model: bool
+    program: Path, text: str, limit: float, *, edges: bool, is_model: bool = False
 ) -> dict[str, Any]:
     """Return what a check of a program came to: a word, and why it is not ok.
 
