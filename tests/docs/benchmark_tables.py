@@ -83,7 +83,8 @@ def conversions() -> str:
     rows = []
     for row in measured()["rows"]:
         own = [row["subjects"].get(name) for name in _OURS]
-        if row["id"].startswith((*_LOOKS, "model/")) or row["size"] < _LEAST.get(row["unit"], 2):
+        is_small = row["size"] < _LEAST.get(row["unit"], 2)
+        if is_small or row["id"].startswith((*_LOOKS, "model/")) or not any(own):
             continue
         peer = row["subjects"].get(row["peer"])
         ratio = (own[0] or {}).get("ratio")

@@ -114,14 +114,13 @@ def convert_model(
     )
     if options.partial and output is not None:
         made = lowered_in_parts(model, wanted)
-        # Here, because it imports numpy, which should not delay the converter.
-
         write_parts(made, source, output, file_format, write_options, options)
         return 0
+    route = on_route(model.frontend, options.via)
     if options.check:
         from tosa_convert.golden.models.compare_model import require_for_check
 
-        require_for_check(on_route(model.frontend, options.via).name, options.python)
+        require_for_check(route.name, options.python)
     with lowered(model, wanted) as found:
         graph = renamed(stamp(found.graph, options.tosa_version), options)
         exit_code = 0
@@ -134,7 +133,6 @@ def convert_model(
             if write_options.validate:  # The reference refuses it too, and names no rule.
                 refuse_unsound(graph)
                 refuse_invalid(graph)
-            route = on_route(model.frontend, options.via)
             with log.timed("checking it"):
                 result = check_model(graph, route.name, found, options)
             exit_code = result.exit_code
@@ -142,7 +140,7 @@ def convert_model(
             say(str(result), err=output is None)
         with _refusal_after_verdict(output, options), log.timed("writing it"):
             write_output(graph, output or STANDARD, file_format, write_options, options)
-        _note_interface(graph, found.interface, on_route(model.frontend, options.via).runtime)
+        _note_interface(graph, found.interface, route.runtime)
     return exit_code
 
 
