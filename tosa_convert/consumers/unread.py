@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -283,9 +283,10 @@ def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
             if reader.unused and name not in used and name not in block.outputs:
                 continue
             yield from _tensor_findings(f"{where} tensor {quoted(name)}", tensor, reader, sizes)
+        removed = _removed(block, reader.static_operators)
         for index, operator in enumerate(block.operators):
             place = located(operator_path(where, index, operator), operator)
-            for message in _problems(block, operator, reader):
+            for message in _problems(block, operator, reader, removed):
                 yield Finding(_CODE, place, message)
             lacks, _ = newer_than(block, operator, TOOLS_STATE)
             if lacks and not reader.dialect:
@@ -336,7 +337,10 @@ def _tensor_findings(
         yield Finding(_CODE, where, f"{reader.spelling} does not read {what}", hint)
 
 
-def _problems(block: Block, operator: Operator, reader: Consumer) -> Iterator[str]:
+def _problems(
+    block: Block, operator: Operator, reader: Consumer, removed: Collection[str]
+) -> Iterator[str]:
+    """Find what a program does not read of an operator. removed: results that MLIR removes."""
     spec = operator.spec
     if spec.since > reader.newest:
         yield f"{reader.spelling} does not read {spec.name}"
@@ -357,7 +361,7 @@ def _problems(block: Block, operator: Operator, reader: Consumer) -> Iterator[st
         yield f"{reader.spelling} reads {spec.name} only with its option {option}"
     if spec.name == "ROW_GATHER" and reader.single_rows and not _takes_single_rows(block, operator):
         yield f"{reader.spelling} reads ROW_GATHER only for a constant row count of 1"
-    if spec.name in reader.static_operators and not _is_removed(block, operator):
+    if spec.name in reader.static_operators and operator.outputs[0] not in removed:
         names = (operator.inputs[0], operator.outputs[0])
         if any(DYNAMIC in (_shape(block, name) or ()) for name in names):
             yield f"{reader.spelling} does not read {spec.name} of unknown sizes"
@@ -414,24 +418,33 @@ def _takes_single_rows(block: Block, operator: Operator) -> bool:
     return tensor is not None and tensor.data is not None and tensor.data.numpy().tolist() == [1]
 
 
-def _is_removed(block: Block, operator: Operator) -> bool:
-    """Return whether MLIR removes a RESHAPE or TRANSPOSE: unused, joined with users, or no change."""
-    result = operator.outputs[0]
-    users = [user for user in block.operators if result in user.inputs]
-    if result not in block.outputs and all(user.spec is operator.spec for user in users):
-        return True
-    makers = {one.outputs[0]: one for one in block.operators if one.spec is operator.spec}
-    first = operator
-    order = operator.attributes.get("perms")
-    while first.inputs[0] in makers:
-        first = makers[first.inputs[0]]
-        earlier = first.attributes.get("perms")
-        if isinstance(order, tuple) and isinstance(earlier, tuple):
+def _removed(block: Block, kinds: Collection[str]) -> set[str]:
+    """Return the results of RESHAPE and TRANSPOSE, of those among the kinds, that MLIR removes.
+
+    Those are unused, joined with their users, or no change.
+    """
+    users: dict[str, set[str]] = {name: {""} for name in block.outputs}
+    for operator in block.operators:
+        for name in operator.inputs:
+            users.setdefault(name, set()).add(operator.spec.name)
+    removed: set[str] = set()
+    joined: dict[tuple[str, str], tuple[str, tuple[int, ...] | None]] = {}
+    for operator in block.operators:
+        kind = operator.spec.name
+        if kind not in kinds:
+            continue
+        result, order = operator.outputs[0], operator.attributes.get("perms")
+        first, earlier = joined.get((kind, operator.inputs[0]), (operator.inputs[0], None))
+        if isinstance(order, tuple) and earlier is not None:
             order = tuple(earlier[axis] for axis in order)
-    if isinstance(order, tuple):
-        return order == tuple(range(len(order)))
-    before, after = _shape(block, first.inputs[0]), _shape(block, result)
-    return before is not None and before == after and before.count(DYNAMIC) <= 1
+        joined[kind, result] = first, order if isinstance(order, tuple) else None
+        before, after = _shape(block, first), _shape(block, result)
+        is_same = before is not None and before == after and before.count(DYNAMIC) <= 1
+        if isinstance(order, tuple):
+            is_same = order == tuple(range(len(order)))
+        if is_same or users.get(result, set()) <= {kind}:
+            removed.add(result)
+    return removed
 
 
 def _shape(block: Block, name: str) -> tuple[int, ...] | None:
