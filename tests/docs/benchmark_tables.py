@@ -84,7 +84,8 @@ def conversions() -> str:
     for row in measured()["rows"]:
         own = [row["subjects"].get(name) for name in _OURS]
         is_small = row["size"] < _LEAST.get(row["unit"], 2)
-        if is_small or row["id"].startswith((*_LOOKS, "model/")) or not any(own):
+        is_elsewhere = row["id"].startswith((*_LOOKS, "model/")) or "/bf16" in row["id"]
+        if is_small or is_elsewhere or not any(own):
             continue
         peer = row["subjects"].get(row["peer"])
         ratio = (own[0] or {}).get("ratio")

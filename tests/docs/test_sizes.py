@@ -17,7 +17,7 @@ LINES: dict[str, int] = {
     "tosa_convert": 2100,
     "tosa_convert/builder": 2680,
     "tosa_convert/cli": 6270,
-    "tosa_convert/consumers": 1340,
+    "tosa_convert/consumers": 1360,
     "tosa_convert/eras": 2300,
     "tosa_convert/formats": 21980,
     "tosa_convert/frontends": 31070,
@@ -32,7 +32,7 @@ LINES: dict[str, int] = {
     "tosa_convert/views": 4930,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.
-WORDS = {"words by hand": 60000, "words generated": 25500}
+WORDS = {"words by hand": 60000, "words generated": 25900}
 #: What regenerate.py writes: tables between marks; of docs/errors.md meanings and examples.
 TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 EXAMPLE = re.compile(r"(?<=\n)(?:Exit code \d: [^\n]+\n|```text\n.*?\n```\n)", re.DOTALL)
