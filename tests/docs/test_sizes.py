@@ -13,18 +13,18 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 104740,
+    "tests": 104800,
     "tosa_convert": 2100,
     "tosa_convert/builder": 2680,
     "tosa_convert/cli": 6270,
     "tosa_convert/consumers": 1360,
     "tosa_convert/eras": 2300,
     "tosa_convert/formats": 21980,
-    "tosa_convert/frontends": 31070,
-    "tosa_convert/golden": 15060,
+    "tosa_convert/frontends": 31120,
+    "tosa_convert/golden": 15100,
     "tosa_convert/graph": 4490,
     "tosa_convert/io": 2220,
-    "tosa_convert/process": 1010,
+    "tosa_convert/process": 1020,
     "tosa_convert/qualify": 11520,
     "tosa_convert/reference": 3680,
     "tosa_convert/rewrites": 4360,
