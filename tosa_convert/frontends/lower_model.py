@@ -44,10 +44,7 @@ WANTED: Final[Mapping[str, str]] = {"examples": "wanted"}
 
 
 def write_examples(request: Request, folder: Path, arrays: list[Any]) -> None:
-    """Write the example of each input, in order, if the request asks for them.
-
-    arrays: types that numpy does not have as opaque bytes; None for an input without an example.
-    """
+    """Write the examples of inputs if the request asks for them. arrays: None for one without."""
     if request.options.get("examples") != WANTED["examples"]:
         return
     # In the child, after its converter: until then it needs the standard library only.
@@ -209,10 +206,7 @@ def _memory(model: Recognised, options: FrontendOptions) -> int:
 
 
 def _size(model: Recognised) -> int:
-    """Return the size of a model in bytes.
-
-    For ONNX the files beside it count, since its weights may be among them.
-    """
+    """Return the bytes of a model; of ONNX with the files beside it, which may hold its weights."""
     path = Path(model.path)
     files = [path]
     if path.is_dir():
@@ -228,7 +222,6 @@ def _size(model: Recognised) -> int:
 
 @contextlib.contextmanager
 def _scratch() -> Iterator[Path]:
-    """Make a folder for what converters write."""
     try:
         with temporary_folder("tosa-frontend-") as name:
             yield Path(name)
@@ -239,10 +232,7 @@ def _scratch() -> Iterator[Path]:
 
 
 def _converted(request: Request, folder: Path, options: FrontendOptions, memory: int) -> Interface:
-    """Run the converter, and return what it says.
-
-    What reads its result is imported meanwhile, on another processor.
-    """
+    """Run the converter; what reads its result is imported meanwhile, on another processor."""
     importing = threading.Thread(target=_import_finish, daemon=True)
     with _watched(folder, options.progress):
         interface = run_converter(

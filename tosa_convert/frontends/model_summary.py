@@ -49,8 +49,6 @@ _NO_OPERATOR: Final = frozenset(("Placeholder", "Const", "NoOp"))
 
 
 class Node(NamedTuple):
-    """A node: its name, operator, inputs, and encoded attributes."""
-
     name: str
     operator: str
     inputs: tuple[str, ...]

@@ -330,10 +330,7 @@ def _of_frontend(
     keywords: Mapping[str, Any],
     options: Mapping[str, str] | None = None,
 ) -> Graph:
-    """Convert a model of one framework, with keywords and what only its frontend knows.
-
-    Raises TosaConvertError("unrecognised-input") if it is not one, and what `from_file` raises.
-    """
+    """Convert a model of one framework, or refuse another. options: what only its frontend knows."""
     chosen = _options_of(keywords, options)
     model = recognize(os.fspath(path))
     if model is None or model.frontend != name:

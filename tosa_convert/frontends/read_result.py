@@ -226,10 +226,7 @@ def _beyond_1_0(graph: Graph, interface: Interface) -> Iterator[str]:
 
 
 def _values_of_model(graph: Graph, interface: Interface, values: list[str]) -> str:
-    """Return how the model names values of a program: its inputs, outputs, states and lines.
-
-    Values inside the model that are without a name and a line are counted.
-    """
+    """Return how the model names values: inputs, outputs, states and lines; others are counted."""
     main = graph.main
     names = {
         name: value.name
@@ -275,10 +272,7 @@ def _program(
 
 
 def read_program(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing]:
-    """Read the program, and note what was narrowed.
-
-    If two of its values have one name, all are generated: frameworks allow that.
-    """
+    """Read the program, and note what was narrowed; if two values have one name, all are generated."""
     try:
         return read_narrowed(opened, options)
     except TosaConvertError as error:
@@ -342,10 +336,7 @@ def _order(main: Block, interface: Interface) -> None:
 
 
 def _given_to_caller(main: Block, cut: Cut) -> dict[int, int]:
-    """Map the place of an output of the model to the argument that it is, which a cut operator gives.
-
-    Each argument is there once at most: for further outputs it is copied.
-    """
+    """Map the place of an output to the argument of a cut operator that it is, each at most once."""
     arguments = {
         name: position
         for position, name in enumerate(main.inputs)

@@ -264,7 +264,6 @@ class Installed:
 
     @property
     def missing(self) -> list[str]:
-        """Return the distributions that are not installed."""
         return [name for name, version in self.versions.items() if version is None]
 
 
@@ -292,7 +291,6 @@ def installed(row: Frontend) -> Installed:
 
 
 def all_installed(names: Collection[str] = FRONTENDS) -> list[Installed]:
-    """Return the packages of frontends in this Python."""
     return [installed(FRONTENDS[name]) for name in names]
 
 

@@ -162,10 +162,7 @@ def with_places(graph: Graph, places: Mapping[str, str], *, has_full_paths: bool
 
 
 def place_text(index: int, *tensors: str) -> str:
-    """Return where an operator is, for messages.
-
-    That is its position, and the names of the tensors that it makes.
-    """
+    """Return where an operator is, for messages: its position, and the tensors that it makes."""
     made = ", ".join(f'"{name}"' for name in tensors)
     return f"operator {index}, which makes {made}"
 

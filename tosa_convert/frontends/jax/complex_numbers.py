@@ -1,7 +1,4 @@
-"""Complex numbers inside a program: each primitive computes with pairs of arrays.
-
-Arguments and results stay real.
-"""
+"""Complex numbers inside a program as pairs of arrays; arguments and results stay real."""
 
 from __future__ import annotations
 

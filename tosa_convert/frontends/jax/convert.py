@@ -118,7 +118,6 @@ def graph_of(
 def arguments_of(
     args: Sequence[Any], kwargs: Mapping[str, Any] | None, names: Sequence[str] | None
 ) -> Arguments:
-    """Return the example arguments of a function."""
     args = tuple_of_arguments(args, "args")
     if names is not None and len(names) != len(args):
         message = f"found {len(names)} names for {len(args)} arguments"

@@ -47,7 +47,6 @@ class Lowered:
     unused_keys: list[str] = field(default_factory=list)
 
     def remarks(self) -> list[str]:
-        """Return what was changed, for the user."""
         return [f"the key {name} is left out: no result needs it" for name in self.unused_keys]
 
 
@@ -83,7 +82,6 @@ def lower_function(
     names_of_results: Sequence[str] | None = None,
     walk: Walk | None = None,
 ) -> Lowered:
-    """Lower a function for arguments of given types and shapes."""
     traced = trace(function, arguments, names, shapes)
     for port, name in zip(traced.outputs, names_of_results or (), strict=bool(names_of_results)):
         port.name = name
@@ -101,7 +99,6 @@ def trace(
     names: Sequence[str] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Traced:
-    """Have JAX trace a function."""
     given = list(names) if names is not None else _parameter_names(function, arguments.positional)
     # JAX orders the arrays of keywords by name.
     arguments = arguments._replace(keywords=dict(sorted(arguments.keywords.items())))
@@ -129,10 +126,7 @@ def trace(
 
 
 def example_arrays(arguments: Arguments) -> list[Any]:
-    """Return the leaves of example arguments that are inputs of the program.
-
-    Types that numpy does not have are opaque bytes; a `jax.ShapeDtypeStruct` is None.
-    """
+    """Return the arguments' leaves that are inputs: opaque bytes of other types, None without data."""
     found: list[Any] = []
     leaves = jax.tree.leaves(tuple(arguments))
     for leaf, is_fixed in zip(leaves, _fixed(tuple(arguments)), strict=True):
@@ -169,11 +163,7 @@ def _is_array(leaf: Any, numbers: tuple[type, ...] = _NUMBERS) -> bool:
 
 
 def _fixed(tree: Any) -> list[bool]:
-    """Return which leaves of the example arguments are not arrays: these become part of the program.
-
-    Text and functions are such leaves, and so are Python's numbers in modules of equinox, as for
-    `eqx.filter_jit`.
-    """
+    """Return which leaves become part of the program: texts, functions, numbers of equinox's modules."""
     equinox = sys.modules.get("equinox")
     kind = equinox.Module if equinox is not None else ()
     found = []
@@ -294,10 +284,7 @@ def _tree_names(prefix: str, tree: Any) -> Iterator[str]:
 
 
 def _result_names(tree: Any) -> Iterator[str]:
-    """Iterate over the names of results: their keys.
-
-    Positions and a single result are called "output".
-    """
+    """Iterate over the names of results: their keys; positions and a single one are "output"."""
     for path, _ in tree_flatten_with_path(tree)[0]:
         words = [keystr((key,), simple=True) for key in path]
         if not path:

@@ -58,12 +58,7 @@ def refuse_changed_arguments(
     kwargs: Mapping[str, Any],
     names: Sequence[str],
 ) -> None:
-    """Raise TosaConvertError for a function that changes nnx modules among its arguments.
-
-    What it changes in them, such as the weights in a step of training, would be lost.
-
-    names: of the arrays among the arguments.
-    """
+    """Refuse a function that changes nnx modules among its arguments, which would be lost."""
     nnx = sys.modules.get("flax.nnx")
     if nnx is None:
         return
@@ -108,7 +103,6 @@ def _source(jaxpr: Any, variable: Any) -> Any:
 
 
 def name_of(state: State, index: int) -> str:
-    """Return the name of an array of a module's state."""
     return state.names[index].removesuffix(".value")
 
 
@@ -123,13 +117,7 @@ def changes(state: State, jaxpr: Any) -> list[bool]:
 
 
 class Variables:
-    """The arrays of a module's state in a program: constants, or variables if a call changes them.
-
-    Args:
-        scope: the main block.
-        state: the state.
-        jaxpr: of its pure function.
-    """
+    """The arrays of a module's state in a program: constants, or variables if a call changes them."""
 
     def __init__(self, scope: Scope, state: State, jaxpr: Any) -> None:
         self.scope = scope

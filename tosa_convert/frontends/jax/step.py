@@ -32,12 +32,10 @@ class Step:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the shape of the first result."""
         return self.shapes[0]
 
     @property
     def dtype(self) -> Any:
-        """Return the element type of the first result."""
         return self.dtypes[0]
 
 

@@ -40,7 +40,6 @@ class Walk:
         return place_of_equation(equation, outer)
 
     def run(self, scope: Scope, closed: Any, args: Sequence[Array]) -> list[Array]:
-        """Return the results of a closed jaxpr for arguments."""
         jaxpr = getattr(closed, "jaxpr", closed)
         consts = [_constant(value) for value in getattr(closed, "consts", ())]
         return self.jaxpr(scope, jaxpr, consts, args)
@@ -48,7 +47,6 @@ class Walk:
     def jaxpr(
         self, scope: Scope, jaxpr: Any, consts: Sequence[Array], args: Sequence[Array]
     ) -> list[Array]:
-        """Return the results of a jaxpr."""
         values: dict[Any, Array] = dict(zip(jaxpr.constvars, consts, strict=True))
         values.update(zip(jaxpr.invars, args, strict=True))
 
@@ -69,7 +67,6 @@ class Walk:
         return [read(item) for item in jaxpr.outvars]
 
     def equation(self, scope: Scope, equation: Any, inputs: list[Array]) -> list[Array]:
-        """Return the results of an equation."""
         name = equation.primitive.name
         results = [item.aval for item in equation.outvars]
         if name in CALLS:
@@ -120,7 +117,6 @@ class Walk:
         return results
 
     def step(self, scope: Scope, equation: Any, inputs: Sequence[Array]) -> Step:
-        """Return an equation as its rule takes it."""
         avals = [item.aval for item in equation.outvars]
         return Step(
             scope,
@@ -132,7 +128,6 @@ class Walk:
         )
 
     def refuse(self, what: str, problem: NotLowered) -> None:
-        """Note an argument or result that TOSA cannot have."""
         self.problems.append(unlowered(what, "", problem.reason, problem.advice))
 
     def report(self, equation: Any, reason: str, advice: str) -> None:

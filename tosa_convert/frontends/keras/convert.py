@@ -46,11 +46,10 @@ _MASKED: Final = (
 
 
 def fix_sizes(model: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
-    """Return a model around a Keras model whose inputs have the given sizes.
+    """Return a model around a Keras model with the given sizes, or itself if these do not apply.
 
-    The model itself is returned if none of its open sizes is given, or if sizes contradict it, which is
-    found later. A class with a `call` of its own, whose sizes TFLite would compute, is called with an
-    input of the sizes for which it was built; dictionaries of inputs and outputs become lists.
+    A class with a `call` of its own is called with the sizes for which it was built; dictionaries of
+    inputs and outputs become lists.
     """
     import keras
 
@@ -182,10 +181,7 @@ def _built_shape(layer: Any) -> Any:
 
 
 def export(model: Any, path: str, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Write a Keras model as a SavedModel, with the given sizes, and with a batch that is fixed in it.
-
-    Keras exports a model of symbolic inputs with an open batch, whatever they say.
-    """
+    """Write a Keras model as a SavedModel with the given sizes; Keras would leave the batch open."""
     with prepared(model):
         _export(fix_sizes(model, shapes), path)
 
@@ -339,10 +335,7 @@ def _quantised_layers(model: Any, shown: str) -> Iterator[None]:
 
 
 def _of_graph_def(tensorflow: Any, source: Path, request: Request) -> Any:
-    """Return the converter of a frozen GraphDef.
-
-    Its placeholders are the inputs, and what no other node takes are the outputs.
-    """
+    """Return the converter of a frozen GraphDef: what no other node takes are the outputs."""
     from google.protobuf.message import DecodeError
 
     graph = tensorflow.compat.v1.GraphDef()
@@ -467,10 +460,7 @@ def layer_lines(path: Path) -> Iterator[dict[int, int]]:
 
 
 def order(interface: Interface, inputs: Sequence[str]) -> None:
-    """Note the order of inputs and outputs that the model has; TFLite has another one.
-
-    inputs: their names in the model's order, if it is known.
-    """
+    """Note the model's order of inputs and outputs, which TFLite changes. inputs: names, if known."""
     given = [value.name for value in interface.inputs]
     if len(set(inputs)) == len(inputs) and sorted(given) == sorted(inputs):
         interface.input_order = [given.index(name) for name in inputs]
@@ -566,10 +556,7 @@ def _layers(model: Any) -> Iterator[Any]:
 
 
 def _part(name: str, layers: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """Return the name of an operator from its layer on, and the layer.
-
-    TensorFlow numbers names that are there already: hidden_1 is the layer hidden.
-    """
+    """Return an operator's name from its layer on, and the layer; TensorFlow numbers names: hidden_1."""
     words = name.split("/")
     for at in reversed(range(len(words))):
         layer = layers.get(words[at]) or layers.get(re.sub(r"_\d+$", "", words[at]))

@@ -89,10 +89,7 @@ def gelu(s: Scope, x: Array) -> Array:
 
 
 def gelu_tanh(s: Scope, x: Array) -> Array:
-    """Compute x * (1 + tanh(u)) / 2, for u = sqrt(2 / pi) * (x + 0.044715 * x^3).
-
-    It is x * sigmoid(2 * u), in which no digits cancel.
-    """
+    """Compute x * (1 + tanh(u)) / 2 as x * sigmoid(2 * u); u is sqrt(2 / pi) * (x + 0.044715 * x^3)."""
     slope = 2 * math.sqrt(2 / math.pi)
     inner = s.mul(x, s.add(s.mul(s.mul(x, x), slope * 0.044715), slope))
     return s.mul(x, s.elementwise("sigmoid", inner))

@@ -393,7 +393,6 @@ def _is_past(s: Scope, rest: Array, b: Array) -> Array:
 
 
 def truncated(s: Scope, a: Array) -> Array:
-    """Return floating-point numbers without their fractions."""
     return s.select(s.greater(0, a), s.elementwise("ceil", a), s.elementwise("floor", a))
 
 
@@ -571,10 +570,7 @@ def _negative_index(s: Scope, which: Array, cases: Sequence[Array]) -> Array | N
 
 
 def shifted(s: Scope, a: Array, by: Array, name: str, **attributes: Any) -> Array:
-    """Shift bits, also by their number or more.
-
-    TOSA forbids such shifts; in JAX nothing but the sign stays.
-    """
+    """Shift bits, also by their number or more: TOSA forbids it; in JAX nothing but the sign stays."""
     kind, bits = carrier(a.dtype), np.dtype(a.dtype).itemsize * 8
     if s.narrows:
         bits = min(bits, 32)

@@ -22,7 +22,6 @@ ADVICE: Final = "compute with real and imaginary parts as two arrays"
 
 
 def is_complex(dtype: Any) -> bool:
-    """Return whether elements are complex numbers."""
     return getattr(dtype, "kind", "") == "c"
 
 
@@ -32,13 +31,11 @@ def real_kind(dtype: Any) -> Any:
 
 
 def parts_of(data: Any) -> Pair:
-    """Return a constant of complex numbers as its parts."""
     real, imag = (constant(np.array(part, order="C")) for part in (data.real, data.imag))
     return real, imag
 
 
 def of_real(x: Array) -> Pair:
-    """Return the complex numbers that have these real parts."""
     return x, _zero(x, x.shape)
 
 
@@ -65,7 +62,6 @@ def contracted(s: Scope, x: Pair, y: Pair, dot: Callable[[Array, Array], Array])
 
 
 def scaled(s: Scope, x: Pair, by: Array) -> Pair:
-    """Multiply by real numbers."""
     return s.mul(x[0], by), s.mul(x[1], by)
 
 
@@ -86,7 +82,6 @@ def conjugate(s: Scope, x: Pair) -> Pair:
 
 
 def integer_power(s: Scope, x: Pair, exponent: int) -> Pair:
-    """Return a power as products."""
     if not 1 <= exponent <= _MOST_FACTORS:
         raise NotLowered(f"a complex number to the power of {exponent}", ADVICE)
     made = x
@@ -116,7 +111,6 @@ def angle(s: Scope, x: Pair) -> Array:
 
 
 def polar(s: Scope, size: Array, turn: Array) -> Pair:
-    """Return the numbers of these magnitudes and angles."""
     return s.mul(size, s.elementwise("cos", turn)), s.mul(size, s.elementwise("sin", turn))
 
 

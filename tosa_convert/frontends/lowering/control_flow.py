@@ -39,7 +39,6 @@ class _Captured:
 
 
 def _arguments(values: Sequence[Value], like: Sequence[Array]) -> list[Array]:
-    """Return the arguments of a region as arrays."""
     return [
         Array(item.dtype, item.shape, None, value, limits=item.limits)
         for value, item in zip(values, like, strict=True)
@@ -78,10 +77,7 @@ def while_loop(
     body: Region,
     limits: Mapping[int, Limits],
 ) -> list[Array]:
-    """Return the state after WHILE_LOOP. What the regions capture passes through as further state.
-
-    limits: of elements of the state while the body runs, by position.
-    """
+    """Return the state after WHILE_LOOP; what the regions capture passes through. limits: by place."""
     held = _Captured(captured)
     first = [Array(item.dtype, item.shape, None, s.whole(item)) for item in state]
     carried = [*first, *_whole(s, held.operands)]
@@ -112,17 +108,14 @@ Turn = Callable[[Scope, Sequence[Array], Sequence[Array], Sequence[Array]], Sequ
 
 @dataclass(frozen=True)
 class Columns:
-    """What a scan goes through along the first dimension, or stacks along it.
-
-    backwards: which of them are from the last row to the first.
-    """
+    """What a scan reads or stacks along the first dimension. backwards: from the last row on."""
 
     arrays: Sequence[Array]
     backwards: Sequence[bool]
 
 
 def tables_of(types: Sequence[tuple[Any, Sequence[int]]]) -> list[Array]:
-    """Return arrays of zeros for the results of a scan, of these element types and shapes."""
+    """Return zeros for the results of a scan."""
     return [
         Array(np.dtype(dtype), tuple(shape), np.zeros((1,) * len(shape), dtype))
         for dtype, shape in types
@@ -139,10 +132,7 @@ def scan(
     turn: Turn,
     limits: Mapping[int, Limits] = MappingProxyType({}),
 ) -> list[Array]:
-    """Return the last state and the stacked rows of a scan: a WHILE_LOOP that counts its turns.
-
-    made: zeros, of the shapes of what is stacked. limits: of elements of the state, by position.
-    """
+    """Return the last state and the stacked rows of a scan. made: zeros, in the shapes of the stacks."""
     flags = [*taken.backwards, *made.backwards]
     # If all go backwards, the index does.
     is_reverse, count = bool(flags) and all(flags), len(carry)
@@ -178,7 +168,6 @@ def row_at(s: Scope, a: Array, index: Array) -> Array:
 
 
 def with_row(s: Scope, a: Array, index: Array, row: Array) -> Array:
-    """Return an array with row `index` replaced."""
     columns = math.prod(a.shape[1:])
     table = layout.reshape(s, as_rows(s, a), (a.shape[0], columns))
     made = write_rows(s, table, index, layout.reshape(s, as_rows(s, row), (1, columns)))
@@ -194,10 +183,7 @@ Branch = Callable[[Scope, Sequence[Array]], Sequence[Array]]
 def cond(
     s: Scope, index: Array, branches: Sequence[Branch], operands: Sequence[Array]
 ) -> Sequence[Array]:
-    """Return the results of the branch that an index chooses; beyond the ends, of the first or the last.
-
-    A truth value chooses the second branch where it is true.
-    """
+    """Return the results of the branch at an index, clamped to the ends; True is the second."""
     if index.is_constant:
         return branches[min(max(int(index.number()), 0), len(branches) - 1)](s, operands)
     number = s.widened(index) if index.dtype == BOOL else index

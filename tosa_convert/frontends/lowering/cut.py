@@ -29,11 +29,10 @@ class Cutter:
         types: Sequence[tuple[Any, tuple[int, ...]]],
         names: tuple[Sequence[str], Sequence[str]] = ((), ()),
     ) -> list[Array]:
-        """Return stand-ins for the results of an operator, which have these types and shapes.
+        """Return stand-ins for the results of an operator; raise NotLowered if it cannot be left out.
 
         given: its operands: arrays, None, numbers, texts, and lists of these.
-        row: what is known of it. names: of its operands and of its results, if the model has some.
-        Raises NotLowered if that is not possible.
+        names: of its operands and of its results, if the model has some.
         """
         _refuse_others(given)
         made = []
@@ -51,10 +50,7 @@ class Cutter:
     def results(
         self, scope: Scope, outputs: Sequence[ProgramValue], inputs: int
     ) -> list[ProgramValue]:
-        """Return what the program returns: the outputs of the model, and what is cut out takes.
-
-        inputs: how many inputs the model has.
-        """
+        """Return the outputs of the model, and what is cut out takes. inputs: how many the model has."""
         returned = list(outputs)
         first = inputs
         for number, (row, given) in enumerate(zip(self.operators, self._given, strict=True)):
@@ -106,6 +102,5 @@ def _refuse_others(given: Sequence[Any]) -> None:
 
 
 def _labels(operator: str, number: int, count: int) -> list[str]:
-    """Return what the results of an operator are called."""
     label = f"{operator}.{number}"
     return [label] if count == 1 else [f"{label}.{n}" for n in range(count)]

@@ -1,7 +1,4 @@
-"""Elementwise operators of constants, which numpy computes at once.
-
-Functions such as EXP are computed in float64 and rounded once to the type of their operand.
-"""
+"""Elementwise operators of constants by numpy; functions such as EXP in float64, rounded once."""
 
 from __future__ import annotations
 
@@ -18,8 +15,6 @@ _ERF: Final = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def _rounded(function: Callable[..., Any]) -> Callable[..., Data]:
-    """Return a function that is computed in float64."""
-
     def computed(*operands: Data) -> Data:
         made = np.asarray(function(*(item.astype(np.float64) for item in operands)))
         return made.astype(operands[0].dtype)
@@ -92,7 +87,6 @@ def is_folded(name: str, attributes: Mapping[str, Any]) -> bool:
 
 
 def fold(name: str, operands: list[Data], dtype: Any) -> Data:
-    """Return what an operator computes of constants, in an element type."""
     with np.errstate(all="ignore"):
         return np.asarray(_FUNCTIONS[name](*operands)).astype(dtype, copy=False)
 

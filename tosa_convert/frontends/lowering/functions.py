@@ -84,10 +84,7 @@ def integer_power(s: Scope, a: Array, exponent: int) -> Array:
 
 
 def integer_powers(s: Scope, a: Array, b: Array) -> Array:
-    """Return powers of integers by integers, modulo 2 to the number of bits.
-
-    Those by negative exponents are rounded to 0; of 0 they are 0.
-    """
+    """Return powers modulo 2^bits. Negative exponents round to 0; those of 0 are 0."""
     low, high = known_limits(b)
     if b.dtype.itemsize == 8 and not s.narrows and high > _MOST_EXPONENT:
         raise NotLowered(f"the exponents are {b.dtype}", "cast them to int32")
@@ -236,7 +233,6 @@ def atan(s: Scope, x: Array) -> Array:
 
 
 def atan2(s: Scope, y: Array, x: Array) -> Array:
-    """Return the angle of the point (x, y)."""
     size_y, size_x = s.elementwise("abs", y), s.elementwise("abs", x)
     is_steep = s.greater(size_y, size_x)
     above, below = s.select(is_steep, size_x, size_y), s.select(is_steep, size_y, size_x)
@@ -321,7 +317,6 @@ def atanh(s: Scope, a: Array) -> Array:
 
 
 def round_(s: Scope, a: Array, method: Any) -> Array:
-    """Round to whole numbers."""
     if method.name == "TO_NEAREST_EVEN":
         return round_to_even(s, a)
     size = s.elementwise("abs", a)

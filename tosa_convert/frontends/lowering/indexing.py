@@ -193,7 +193,6 @@ def indexed(
     index_map: Sequence[int],
     batching: tuple[Sequence[int], Sequence[int]],
 ) -> Indexed:
-    """Return the positions of windows."""
     of_array, of_indices = batching
     partial = tuple(
         k for k in range(len(shape)) if k in index_map or k in of_array or window[k] != shape[k]

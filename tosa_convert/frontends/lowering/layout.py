@@ -17,7 +17,6 @@ MOST_DIMENSIONS: Final = 6
 
 
 def reshape(s: Scope, a: Array, shape: Sequence[int]) -> Array:
-    """Return the same elements in another shape."""
     sizes = tuple(int(n) for n in shape)
     if sizes == a.shape:
         return a
@@ -98,7 +97,6 @@ def _next_longer(sizes: Sequence[int], at: int) -> int:
 
 
 def moved(s: Scope, a: Array, axis: int, to: int) -> Array:
-    """Move one dimension to another position."""
     order = [k for k in range(a.rank) if k != axis]
     order.insert(to, axis)
     return transpose(s, a, order)
@@ -111,7 +109,6 @@ def cut(
     stops: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> Array:
-    """Return elements from `starts` to `stops`, by `strides`."""
     steps = tuple(strides or (1,) * a.rank)
     shape = tuple(
         -(-(stop - start) // step) for start, stop, step in zip(starts, stops, steps, strict=True)
@@ -140,14 +137,12 @@ def cut(
 
 
 def part(s: Scope, a: Array, axis: int, start: int, stop: int, step: int = 1) -> Array:
-    """Return elements from `start` to `stop` of one axis, by `step`."""
     starts, stops, steps = [0] * a.rank, list(a.shape), [1] * a.rank
     starts[axis], stops[axis], steps[axis] = start, stop, step
     return cut(s, a, starts, stops, steps)
 
 
 def split(s: Scope, a: Array, sizes: Sequence[int], axis: int) -> list[Array]:
-    """Return parts of the given sizes, one after another."""
     ends = itertools.accumulate(sizes)
     return [part(s, a, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
@@ -183,13 +178,11 @@ def concatenate(s: Scope, parts: Sequence[Array], axis: int) -> Array:
 
 
 def stack(s: Scope, parts: Sequence[Array], axis: int = 0) -> Array:
-    """Join arrays of one shape along a new dimension."""
     rows = [reshape(s, part, (*part.shape[:axis], 1, *part.shape[axis:])) for part in parts]
     return concatenate(s, rows, axis)
 
 
 def reverse(s: Scope, a: Array, axes: Sequence[int]) -> Array:
-    """Return elements in the opposite order."""
     if a.data is not None:
         return Array(a.dtype, a.shape, np.flip(a.data, tuple(axes)))
     value = s.value(a)
@@ -268,7 +261,6 @@ def tile(s: Scope, a: Array, repeats: Sequence[int]) -> Array:
 
 
 def unstack(s: Scope, a: Array, axis: int) -> list[Array]:
-    """Return the parts along an axis, without it."""
     return [row(s, a, index, axis) for index in range(a.shape[axis])]
 
 

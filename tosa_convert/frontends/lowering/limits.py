@@ -52,10 +52,7 @@ def _of_type(dtype: Any) -> Limits:
 def limits_of_result(
     name: str, params: Mapping[str, Any], inputs: Sequence[Array], result: Any
 ) -> Limits | None:
-    """Return the limits of a primitive's result; None if they are those of its type, or not known.
-
-    result: has its shape and element type.
-    """
+    """Return the limits of a primitive's result (its shape and type); None if unknown, or its type's."""
     if np.dtype(result.dtype).kind not in "iu" or any(a.parts for a in inputs):
         return None
     if name in ("argmax", "argmin"):

@@ -44,7 +44,6 @@ def _column(s: Scope, a: Array, number: int) -> Array:
 
 
 def transposed(s: Scope, a: Array) -> Array:
-    """Exchange rows and columns."""
     order = (*range(a.rank - 2), a.rank - 1, a.rank - 2)
     return layout.transpose(s, a, order)
 

@@ -125,10 +125,7 @@ def batch_norm(
     epsilon: float = 1e-5,
     axis: int = 1,
 ) -> Array:
-    """Normalise by a given mean and variance for each index along an axis.
-
-    Known ones become one factor and one offset.
-    """
+    """Normalise by a mean and variance for each index of an axis; constants are factor and offset."""
     kind = _computed_as(x.dtype)
     given = [
         None if item is None else converted(s, item, kind) for item in (scale, bias, centre, spread)

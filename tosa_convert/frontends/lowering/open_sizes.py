@@ -72,10 +72,7 @@ def _within(least: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 def lowered_openly(lower: Callable[[int], Graph | None]) -> Graph | None:
-    """Return the program of a model with open sizes; None if it does not lower.
-
-    lower: lowers the model with the first (0) or the second (1) of its trial sizes.
-    """
+    """Return a model's program with open sizes, or None. lower: with the trial sizes 0 or 1."""
     one = lower(0)
     if one is None:
         return None
@@ -84,10 +81,7 @@ def lowered_openly(lower: Callable[[int], Graph | None]) -> Graph | None:
 
 
 def merged(one: Graph, other: Graph) -> Graph:
-    """Return what two programs share, with DYNAMIC for sizes in which they differ.
-
-    Raises NotLowered if they differ in more.
-    """
+    """Return what two programs share, DYNAMIC where sizes differ; raise NotLowered if more differs."""
     if len(one.regions) != len(other.regions):
         raise differs("its regions")
     regions = []

@@ -55,10 +55,7 @@ def dot_general(s: Scope, a: Array, b: Array, numbers: tuple[Pair, Pair], dtype:
 
 
 def product(s: Scope, a: Array, b: Array, dtype: Any, zeros: Zeros = (0, 0)) -> Array:
-    """Multiply matrices, [N, H, C] and [N, C, W] to [N, H, W].
-
-    dtype: the element type of the result. zeros: the zero points of bytes.
-    """
+    """Multiply [N, H, C] by [N, C, W]. dtype: of the result. zeros: the zero points of bytes."""
     if a.data is not None and b.data is not None and _is_folded(a, b, dtype):
         return _of_constants(a, b, dtype, zeros)
     if a.dtype in _BYTES and b.dtype in _BYTES:
@@ -148,10 +145,7 @@ def conv_general_dilated(
     batch_groups: int = 1,
     bias: Array | None = None,
 ) -> Array:
-    """Convolve. layouts: of the input, the filters (output channels first) and the result.
-
-    bias: a number for each output channel, of the type of the result.
-    """
+    """Convolve. layouts: of input, filters (output channels first), result. bias: of output channels."""
     count = len(window.strides)
     if count > _MOST_DIMENSIONS:
         reason = f"TOSA does not have convolutions of {count} dimensions"
@@ -406,10 +400,7 @@ def _operator(
     attributes: dict[str, Any],
     bias: Array | None,
 ) -> Array:
-    """Add a convolution operator of TOSA.
-
-    The result is FP32, or INT32 for integers, unless TOSA keeps the type.
-    """
+    """Add a convolution of TOSA: FP32, or INT32 of integers, unless TOSA keeps the type."""
     if is_float(a.dtype):
         if weight.dtype != a.dtype:
             a, weight = converted(s, a, FLOAT32), converted(s, weight, FLOAT32)

@@ -1,7 +1,4 @@
-"""Quantised tensors: integers that mean scale * (integer - zero point).
-
-Functions take scales and zero points that broadcast with the tensor.
-"""
+"""Quantised tensors, scale * (integer - zero point), where scales and zero points broadcast."""
 
 from __future__ import annotations
 

@@ -102,10 +102,7 @@ def _one_step(rows: Array, steps: int, states: States, cell: Cell) -> tuple[Arra
 def _looped(
     s: Scope, rows: Array, like: Array, states: States, cell: Cell, reverse: bool
 ) -> tuple[Array, States]:
-    """Carry the number of the step, the rows, the results so far, and the states.
-
-    like: the result of a step.
-    """
+    """Carry the step's number, the rows, the results so far and the states. like: a step's result."""
     batch = like.shape[0]
     steps, shape = rows.shape[0] // batch, (batch, *rows.shape[1:])
     table = layout.reshape(s, rows, (1, steps, math.prod(shape)))

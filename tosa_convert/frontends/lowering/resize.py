@@ -25,10 +25,7 @@ _RESIZED: Final = ("int8", "float16", "bfloat16", "float32")
 
 
 def selected(s: Scope, a: Array, indices: Mapping[int, Matrix]) -> Array:
-    """Select elements along axes: by RESIZE of an image, else by TILE if each is repeated, or GATHER.
-
-    indices: axis -> the indices of the elements that stay.
-    """
+    """Select elements along axes by indices: RESIZE of an image, TILE if each repeats, else GATHER."""
     changed = {
         axis: index
         for axis, index in indices.items()
@@ -125,7 +122,6 @@ def _times(indices: Matrix, size: int) -> int:
 
 
 def _repeated(s: Scope, a: Array, times: Mapping[int, int]) -> Array:
-    """Repeat each element along axes."""
     wide: list[int] = []
     full: list[int] = []
     for axis, size in enumerate(a.shape):

@@ -221,7 +221,6 @@ def roi_align(
 
 
 def _images(s: Scope, image: Array, batches: Array, count: int) -> Array:
-    """Return the image of each region."""
     if image.shape[0] == 1:
         return layout.broadcast_to(s, image, (count, *image.shape[1:]))
     size = math.prod(image.shape[1:])

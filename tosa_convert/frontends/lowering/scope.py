@@ -166,7 +166,6 @@ class Scope:
         return found[1]
 
     def array(self, value: Value, dtype: Any, shape: Sequence[int] | None = None) -> Array:
-        """Return the array that a value of the program holds."""
         return Array(
             np.dtype(dtype), tuple(value.shape or () if shape is None else shape), None, value
         )
@@ -203,10 +202,7 @@ class Scope:
     def elementwise(
         self, name: str, *operands: Operand, dtype: Any = None, **attributes: Any
     ) -> Array:
-        """Add an elementwise operator.
-
-        dtype: the type of the result in the framework, if it is not the operands'.
-        """
+        """Add an elementwise operator. dtype: of the result in the framework, if not the operands'."""
         arrays = self.aligned(operands)
         kind = np.dtype(arrays[-1].dtype if dtype is None else dtype)
         shape = np.broadcast_shapes(*(item.shape for item in arrays))
@@ -268,7 +264,6 @@ class Scope:
     either = _binary("logical_or")
 
     def negation(self, a: Array) -> Array:
-        """Return the other truth value."""
         return self.elementwise("logical_not", a)
 
     def select(self, condition: Array, yes: Operand, no: Operand, dtype: Any = None) -> Array:

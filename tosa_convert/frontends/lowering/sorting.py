@@ -51,10 +51,7 @@ def sort_by(
 def top_k(
     s: Scope, a: Array, axis: int, count: int, is_descending: bool = True
 ) -> tuple[Array, Array]:
-    """Return the greatest elements, the greatest first, and their positions.
-
-    Equal ones keep their order. is_descending: False for the least, the least first.
-    """
+    """Return the greatest elements, greatest first, and their places; equal ones keep their order."""
     row = _lines(s, a, axis)
     ranks = _ranks(s, [row], is_descending)
     size = row.shape[1]

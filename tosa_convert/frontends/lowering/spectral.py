@@ -59,10 +59,7 @@ def stft(
 
 
 def multiplied_frames(s: Scope, signal: Array, waves: Array, step: int) -> Array:
-    """Multiply frames of signals [batch, time] by waves [count, length]: [batch, frames, count].
-
-    It is a convolution.
-    """
+    """Convolve signals [batch, time] with waves [count, length] to [batch, frames, count]."""
     count, length = waves.shape
     image = layout.reshape(s, signal, (signal.shape[0], 1, signal.shape[1], 1))
     filters = layout.reshape(s, waves, (count, 1, length, 1))
@@ -96,10 +93,7 @@ def matrix_of_dft(length: int, used: int, is_inverse: bool, is_onesided: bool) -
 
 
 def matrix_from_half(length: int, size: int) -> tuple[int, Any]:
-    """Return how many frequencies count of half a spectrum, and the matrix to so many real numbers.
-
-    The other half is its mirror image.
-    """
+    """Return how many frequencies of half a spectrum count, and the matrix with their mirror image."""
     used = min(size, length // 2 + 1)
     frequencies = np.arange(used)
     twice = np.where((frequencies == 0) | (2 * frequencies == length), 1.0, 2.0)

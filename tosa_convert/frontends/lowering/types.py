@@ -38,10 +38,7 @@ FLOAT32: Final = np.dtype(np.float32)
 
 
 class NotLowered(Exception):
-    """A primitive, or what it is used for, that does not lower.
-
-    reason: what TOSA does not have. advice: what would help.
-    """
+    """What does not lower. reason: what TOSA does not have. advice: what would help."""
 
     def __init__(self, reason: str, advice: str = "") -> None:
         super().__init__(reason)

@@ -33,11 +33,7 @@ _COMPANIONS: Final = {
 
 
 def example_inputs(torch: Any, module: Any, wanted: Wanted) -> dict[str, Any]:
-    """Return the inputs of a model of transformers by name.
-
-    They are the main input of its class and those that the model does not run without: masks, the
-    tokens of a decoder, the image beside a text.
-    """
+    """Return the main input of a model by name, and what it needs: masks, decoder tokens, an image."""
     config, main = module.config, module.main_input_name
     taken = inspect.signature(module.forward).parameters
     names = [main]
@@ -175,11 +171,7 @@ TASKS: Final = {
 
 
 def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return a model of transformers, and example inputs of its task.
-
-    The name is that of a folder or of a model on the hub; with random weights it may also be a type of
-    model, such as `bert`, which has the configuration that transformers has for it.
-    """
+    """Return a model of a folder, of the hub or, with random weights, of a type such as `bert`."""
     with imports_of("hf"):
         import torch
         import transformers as library

@@ -40,11 +40,9 @@ class Wanted:
 
     @property
     def shown(self) -> str:
-        """Return the model as the user named it."""
         return f"{self.library}:{self.name}"
 
     def assume(self, text: str) -> None:
-        """Tell the user what was assumed."""
         assumed.append(f"{self.shown}: {text}")
 
     def shape(self, name: str, default: Sequence[int]) -> tuple[int, ...]:
@@ -121,10 +119,7 @@ def imports_of(library: str) -> Iterator[None]:
 
 
 def in_inference(torch: Any, module: Any, wanted: Wanted) -> Any:
-    """Return a module of torch in inference mode; no random weights are all equal.
-
-    Zeros and ones, which weights often begin with, would hide operators from a comparison.
-    """
+    """Return a module in inference mode; weights all equal would hide operators from a comparison."""
     module.eval()
     if wanted.random_weights:
         wanted.assume(f"its weights are random, of the seed {SEED}")

@@ -146,10 +146,7 @@ def _settle(model: Any) -> None:
 
 
 def refuse_invalid(source: Path, shown: str) -> None:
-    """Refuse a model that onnx's checker refuses.
-
-    Called when the model does not lower: many models that the checker refuses do.
-    """
+    """Refuse what onnx's checker refuses, if the model does not lower: many that it refuses do."""
     try:
         onnx.checker.check_model(source, full_check=True)
     except Exception as error:  # Some checks raise other exceptions than the checker's own.
@@ -177,7 +174,6 @@ def make_constants(model: Any, path: Path) -> None:
 
 
 def signature(model: Any) -> tuple[list[Value], list[Value]]:
-    """Return the inputs and outputs of a model in its own words."""
     return [_value(info) for info in model.graph.input], [
         _value(info) for info in model.graph.output
     ]
@@ -230,7 +226,7 @@ def set_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 @dataclass(frozen=True)
 class Lowered:
-    """Hold the result of lowering. graph: the program; None if an operator does not lower."""
+    """Hold the result of lowering. graph: None if an operator does not lower."""
 
     graph: Graph | None
     problems: Sequence[Unlowered]
@@ -296,11 +292,7 @@ def _first_difference(one: Sequence[Decision], other: Sequence[Decision]) -> str
 def lower_graph(
     model: Any, weights: Weights, narrow: Collection[str] = (), cutter: NodeCutter | None = None
 ) -> Lowered:
-    """Lower a model.
-
-    narrow: element types that become those of 32 bits when the program is read.
-    cutter: takes nodes that do not lower out of the program.
-    """
+    """Lower a model. narrow: types that become 32 bits. cutter: takes out nodes that do not lower."""
     builder = Builder("main")
     scope = Scope(builder, "i64" in narrow)
     opsets = {row.domain: row.version for row in model.opset_import}
@@ -342,7 +334,6 @@ def lower_graph(
 
 
 def _argument(scope: Scope, walk: Walk, info: Any) -> Array:
-    """Return the array of an input."""
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
         raise NotLowered(f"{info.name} is a sequence, a map or an optional value, not a tensor")

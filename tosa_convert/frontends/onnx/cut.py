@@ -31,10 +31,7 @@ class NodeCutter(Cutter):
     def cut_node(
         self, scope: Scope, node: Any, given: Sequence[Item | None], row: CutOperator
     ) -> list[Array]:
-        """Return stand-ins for the results of a node. row: what is known of it.
-
-        Raises NotLowered if that is not possible.
-        """
+        """Return stand-ins for a node's results; raise NotLowered if their types are not known."""
         inferred = self._inferred(node, given)
         names = [name for name in node.output if name]
         types = [_known_type(inferred.get(name), self.declared.get(name)) for name in names]

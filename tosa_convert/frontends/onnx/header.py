@@ -1,7 +1,4 @@
-"""Operators, inputs and outputs of an ONNX file, read without the package onnx.
-
-Field numbers are those of ONNX's schema, onnx.proto.
-"""
+"""Operators, inputs and outputs of an ONNX file, read by the fields of onnx.proto without onnx."""
 
 from __future__ import annotations
 

@@ -92,11 +92,9 @@ class Node:
     names: Names
 
     def has(self, index: int) -> bool:
-        """Return whether an operand is given."""
         return index < len(self.given) and self.given[index] is not None
 
     def array(self, index: int) -> Array:
-        """Return an operand."""
         item = self.given[index] if index < len(self.given) else None
         if not isinstance(item, Array):
             found = "left out" if item is None else "a sequence or an optional value"
@@ -104,12 +102,10 @@ class Node:
         return item
 
     def optional(self, index: int) -> Array | None:
-        """Return an operand; None if it is left out."""
         return self.array(index) if self.has(index) else None
 
     @property
     def arrays(self) -> list[Array]:
-        """Return all operands, none of which is left out."""
         return [self.array(index) for index in range(len(self.given))]
 
     def known(self, index: int) -> Data:
@@ -128,7 +124,6 @@ class Node:
         return int(self.known(index).reshape(-1)[0]) if self.has(index) else default
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, or its default."""
         return self.attributes.get(name, default)
 
     def run(
@@ -138,11 +133,7 @@ class Node:
         scope: Scope | None = None,
         names: Names | None = None,
     ) -> list[Item]:
-        """Return the results of a graph among the attributes.
-
-        scope, names: the block that gets the operators, and what the names around the graph stand for in
-            it, if these are not the node's.
-        """
+        """Return the results of a graph among the attributes. scope, names: if not the node's own."""
         outer = self.names if names is None else names
         return self.walk.graph(self.scope if scope is None else scope, graph, given, outer)
 

@@ -128,7 +128,6 @@ class Walk:
         return [self.read(names, info.name) for info in graph.output]
 
     def read(self, names: Names, name: str) -> Item:
-        """Return the value of a name."""
         if name not in names:
             raise Stop
         return names[name]
@@ -194,7 +193,6 @@ class Walk:
     def node(
         self, scope: Scope, node: Any, given: Sequence[Item | None], names: Names
     ) -> Sequence[Item]:
-        """Return the results of a node."""
         domain = "" if node.domain == "ai.onnx" else node.domain
         own = self.functions.get((node.domain, node.op_type))
         if own is not None:
@@ -287,7 +285,6 @@ class Walk:
         return Array(data.dtype, tuple(data.shape), data)
 
     def dtype(self, number: int) -> Any:
-        """Return the element type of ONNX's number of it."""
         kind = np.dtype(helper.tensor_dtype_to_np_dtype(number))
         return self.reals if kind == np.float64 else kind
 
@@ -385,7 +382,6 @@ def _plain(value: Any) -> Any:
 
 @cache
 def _schema(kind: str, domain: str, opset: int) -> Any:
-    """Return the definition of an operator, or None."""
     try:
         return defs.get_schema(kind, max_inclusive_version=opset, domain=domain)
     except defs.SchemaError:

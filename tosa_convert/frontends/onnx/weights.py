@@ -37,7 +37,6 @@ _Pieces = list[bytes | memoryview]
 
 
 def is_external(tensor: Any) -> bool:
-    """Return whether the data of a tensor is not in the model."""
     return bool(tensor.data_location == onnx.TensorProto.EXTERNAL)
 
 
@@ -47,10 +46,7 @@ def large_tensors(model: Any) -> list[Any]:
 
 
 class Weights:
-    """The data of large tensors, in mapped files.
-
-    folder: where the files of external data are.
-    """
+    """The data of large tensors, in mapped files. folder: where the files of external data are."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -188,7 +184,6 @@ def _of_tensor(view: memoryview, place: int, location: str) -> _Pieces:
 
 
 def _entries(tensor: Any) -> dict[str, str]:
-    """Return what a tensor says of its external data."""
     return {entry.key: entry.value for entry in tensor.external_data}
 
 

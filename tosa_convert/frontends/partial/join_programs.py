@@ -28,7 +28,6 @@ _ELEMENTS: Final[Mapping[str, str]] = {
 
 
 def joined(whole: Whole, folder: Path, options: ReadOptions, frontend: str) -> Graph:
-    """Join the programs of parts into one."""
     graphs = [
         read(open_input(folder / part.file, options, where=part.file), options)
         for part in whole.parts
@@ -74,7 +73,6 @@ class _Joining:
                 self.operators.append(Operator(CONST, (), (self.tensor_of[name],), {}))
 
     def add(self, part: Part, block: Block) -> None:
-        """Add the operators of a part."""
         for what, given, found in (
             ("inputs", part.inputs, block.inputs),
             ("outputs", part.outputs, block.outputs),
@@ -111,7 +109,6 @@ class _Joining:
         ]
 
     def block(self) -> Block:
-        """Return the block of the whole."""
         return Block(
             name=_MAIN,
             inputs=[self.tensor_of[name] for name in self.whole.inputs],
@@ -129,7 +126,6 @@ class _Joining:
         return Tensor(value.name, self._element(value), value.shape)
 
     def _element(self, value: Value) -> DType:
-        """Return the element type of a framework's value in TOSA."""
         by_numpy = (row for row in DTYPES if row.numpy_name == value.dtype)
         name = _ELEMENTS.get(value.dtype)
         found = dtype(name) if name else next(by_numpy, None)

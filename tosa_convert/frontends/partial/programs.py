@@ -27,10 +27,7 @@ class Argument:
     literal: Any = None
 
     def as_json(self, constants: Container[str]) -> dict[str, Any]:
-        """Return the argument for the interface.
-
-        constants: the names of the values that the model fixes.
-        """
+        """Return the argument for the interface. constants: the values that the model fixes."""
         if self.value:
             return {"constant" if self.value in constants else "value": self.value}
         if self.items is not None:
@@ -79,12 +76,10 @@ class Parts:
 
     @property
     def programs(self) -> list[Graph]:
-        """Return the programs, in the order of the steps."""
         return [step.graph for step in self.steps if isinstance(step, ProgramStep)]
 
     @property
     def operators(self) -> list[OperatorStep]:
-        """Return the operators that do not lower, in the order of the steps."""
         return [step for step in self.steps if isinstance(step, OperatorStep)]
 
     def interface(self, files: Sequence[str], constants: str | None, source: str) -> dict[str, Any]:
@@ -124,11 +119,7 @@ class Parts:
 
 
 def parts_of(graph: Graph, cut: Cut, source: str) -> Parts:
-    """Return the parts of a program out of which operators were cut.
-
-    A value is computed as early as the operators that it depends on allow, so that there is at most one
-    program more than operators follow one another.
-    """
+    """Return the parts of a program; values are computed early, so that there are few programs."""
     _refuse_states(graph, cut, source)
     return _Partition(graph, cut).parts()
 
@@ -221,7 +212,6 @@ class _Partition:
         return any(name in tensors and name not in self.ready for name in names)
 
     def parts(self) -> Parts:
-        """Return the programs of the stages, and between them the operators."""
         taken = {name for _, one in self.cut for name in _names(one)}
         fixed = taken & self.constants - set(self.outputs)
         programs = self._programs({*self.outputs, *taken} - fixed)
@@ -271,7 +261,6 @@ def _between(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _names(step: OperatorStep) -> list[str]:
-    """Return the values that an operator takes."""
     found: list[str] = []
     pending = list(reversed(step.arguments))
     while pending:

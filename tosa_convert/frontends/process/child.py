@@ -1,10 +1,7 @@
-"""The child process: lowers one model with its framework.
+"""Lowers one model with its framework: of `request.json`, or many with SERVE and a frontend's name.
 
-It reads `request.json` of a folder, and writes `program.mlirbc` and `interface.json` there. Without a
-request it writes `installed.json`, which says what of the frontends is installed. Until the
-converter is imported it needs Python's standard library only, so that any Python can run it.
-
-With the arguments SERVE and a frontend's name it lowers many models; see `process.server`.
+Without a request it writes `installed.json`. Until the converter is imported it needs the standard
+library only, so that any Python can run it.
 """
 
 from __future__ import annotations

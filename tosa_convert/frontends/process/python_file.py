@@ -32,11 +32,8 @@ _BESIDE: Final = "it is not part of a package: import what is beside it by its n
 def call_factory(path: Path, member: str, users_folder: str = "") -> Any:
     """Return what a function of a Python file returns, which runs in the folder of the user.
 
-    users_folder: "" for the folder in which this process works.
-
-    The file can import what is beside it. No compiled copies are written, and none of the file itself is
-    read: a copy is taken for current if the file was changed in the second in which it was made. Random
-    numbers are seeded, so that the runtime that calls the file for `--check` makes the same weights.
+    No compiled copy is read: one is taken for current if the file was changed in the second in which it
+    was made. Random numbers are seeded: the runtime of `--check` makes the same weights.
     """
     own = os.getcwd()
     os.chdir(users_folder or own)

@@ -140,7 +140,6 @@ def restored(kind: type[_T], row: Any) -> _T:
 
 
 def _value(hint: Any, value: Any) -> Any:
-    """Return what JSON made of a value of a type."""
     if value is None:
         return None
     origin, arguments = get_origin(hint), get_args(hint)

@@ -216,7 +216,6 @@ _MOST_NUMBERS: Final = 64
 
 
 def read_module(data: bytes, where: str, context: Any) -> Any:
-    """Parse a module."""
     try:
         return _parsed(data, context)
     except (ir.MLIRError, ValueError, UnicodeDecodeError) as error:
@@ -306,11 +305,7 @@ def rename_to_main(module: Any, name: str) -> None:
 
 
 def _keep_type(function: Any, argument: Any, kind: Any) -> None:
-    """Give the uses of an argument the type that it had, until that is inferred.
-
-    Calls of functions would not verify otherwise. StableHLO's own pass for arguments writes this
-    custom call.
-    """
+    """Give the uses of an argument its old type until that is inferred, as StableHLO's own pass does."""
     sizes = argument.type.shape
     integers = ir.RankedTensorType.get([len(sizes)], ir.IntegerType.get_signless(64))
     positions = ir.RankedTensorType.get([1], ir.IntegerType.get_signless(64))

@@ -54,12 +54,10 @@ def row(function: Callable[..., Any], *readers: Callable[[Operation], Any]) -> R
 
 
 def shape(op: Operation) -> tuple[int, ...]:
-    """Return the shape of the first result."""
     return shape_of(op.types[0])
 
 
 def dtype(op: Operation) -> Any:
-    """Return the element type of the first result."""
     return dtype_of(op.types[0])
 
 
@@ -189,7 +187,6 @@ def dtype_of(kind: Any) -> Any:
 
 
 def shape_of(kind: Any) -> tuple[int, ...]:
-    """Return the shape of a tensor type."""
     shaped = ir.RankedTensorType(kind)
     if not shaped.has_static_shape:
         raise NotLowered(f"the type {kind} has unknown sizes", "set them with --input-shape")
@@ -258,7 +255,6 @@ class Attributes:
         return name in self._all
 
     def raw(self, name: str) -> Any:
-        """Return an attribute as it is."""
         return self._all[name]
 
     def constant(self, kind: Any) -> npt.NDArray[Any]:

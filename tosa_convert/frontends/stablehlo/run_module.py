@@ -107,10 +107,7 @@ class _NotInterpreted(Exception):
 
 
 def evaluate(read: Callable[[Any], Any], arrays: Sequence[Any]) -> list[Any]:
-    """Evaluate @main of a module with the interpreter.
-
-    At an operation that it does not know it ends the process.
-    """
+    """Evaluate @main with the interpreter, which ends the process at an unknown operation."""
     with make_ir_context() as context, ir.Location.unknown():
         stablehlo.register_interpreter_dialect(context)
         made = read(context)

@@ -34,7 +34,6 @@ _HYBRID: Final = frozenset({"FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D", "
 
 
 def lower(request: Request, folder: Path) -> Interface:
-    """Lower a TFLite model."""
     return lower_file(Path(request.source), request, folder)
 
 
@@ -50,7 +49,6 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
 
 
 def _interface(path: Path, request: Request, folder: Path) -> Interface:
-    """Lower the model in a file, and return what `lower_file` returns."""
     data = map_file(path)
     model = read_tflite(data, request.func)
     runs = ""
@@ -153,10 +151,7 @@ def _value(model: TfliteFile, number: int, name: str) -> Value:
 def _by_tensor(
     model: TfliteFile, shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[int, tuple[int, ...]]:
-    """Return the given shapes by the numbers of tensors.
-
-    Raises TosaConvertError("unknown-argument") or ("option-conflict"), with every finding.
-    """
+    """Return shapes by the numbers of tensors; raise TosaConvertError with every finding."""
     known: dict[str, int] = {}
     for position, number in enumerate(model.inputs):
         for name in (f"arg{position}", model.tensors[number].name, model.input_name(number)):

@@ -130,10 +130,7 @@ def _inverse(x: _Int, bits: int, less: int) -> _Int:
 
 
 def quotients(x: _Int, by: int, scale: tuple[int, int]) -> _Int:
-    """Return x / by times a scale of 31 bits; TFLite does not define the division by 0.
-
-    The reciprocal of the divisor has 31 bits, from three of Newton's steps.
-    """
+    """Return x / by times a scale, the reciprocal by three of Newton's steps; x / 0 is undefined."""
     if by == 0:
         return np.zeros_like(x)
     x, by = (-x, -by) if by < 0 else (x, by)

@@ -63,7 +63,6 @@ def raw_of(tensor: Tensor) -> np.dtype[Any]:
 
 
 def argument(s: Scope, name: str, tensor: Tensor, shape: tuple[int, ...]) -> Array:
-    """Add an argument of the program for a tensor."""
     refuse_empty(shape)
     dtype = raw_of(tensor)
     value = s.builder.input(name, carrier(dtype), shape)
@@ -137,7 +136,6 @@ class Node:
     # -- operands --------------------------------------------------------------------------------
 
     def has(self, index: int) -> bool:
-        """Return whether an operand is given."""
         return index < len(self.given) and self.given[index] is not None
 
     def array(self, index: int) -> Array:
@@ -149,7 +147,6 @@ class Node:
 
     @property
     def arrays(self) -> list[Array]:
-        """Return all operands, none of which is left out."""
         return [self.array(index) for index in range(len(self.given))]
 
     def pair(self) -> tuple[Array, Array]:
@@ -168,7 +165,6 @@ class Node:
         return as_held(self.scope, self.array(index), self.tensor(other))
 
     def tensor(self, index: int) -> Tensor:
-        """Return what the model says of an operand."""
         found = self.tensors[index]
         if found is None:
             raise LookupError(f"operand {index} is left out")
@@ -193,7 +189,6 @@ class Node:
     # -- options ---------------------------------------------------------------------------------
 
     def option(self, position: int, form: str = "i", default: int = 0) -> int:
-        """Return an option by its position in the schema."""
         return self.operator.option(position, form, default)
 
     def flag(self, position: int, default: bool = False) -> bool:
@@ -214,11 +209,9 @@ class Node:
         return bool(self.tensor(0).scales) and not is_float(self.array(0).dtype)
 
     def scale(self, index: int) -> float:
-        """Return the scale of an operand, which has one."""
         return scale_of(self.tensor(index))
 
     def zero(self, index: int) -> int:
-        """Return the zero point of an operand as it is held."""
         return zero_of(self.tensor(index))
 
     @property
@@ -237,7 +230,6 @@ class Node:
         return ACTIVATIONS[code]
 
     def activated(self, made: Array, position: int) -> Array:
-        """Return a result after the activation that is an option."""
         return self.bounded(made, *self.bounds(position))
 
     def bounded(self, made: Array, low: float | None, high: float | None) -> Array:
@@ -271,7 +263,6 @@ class Node:
 
 
 def scale_of(tensor: Tensor) -> float:
-    """Return the scale of a tensor that must have one."""
     if not 0 < tensor.scale < math.inf:
         raise ValueError(f'"{tensor.name}" has no scale')
     return tensor.scale

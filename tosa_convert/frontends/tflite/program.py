@@ -39,7 +39,7 @@ _THE_MODEL: Final = "the model"
 
 @dataclass(frozen=True)
 class Lowered:
-    """Hold the result of lowering. graph: the program; None if an operator does not lower."""
+    """Hold the result of lowering. graph: None if an operator does not lower."""
 
     graph: Graph | None
     problems: Sequence[Left]
@@ -54,10 +54,7 @@ def lower_model(
     narrow: Collection[str] = (),
     cutter: Cutter | None = None,
 ) -> Lowered:
-    """Lower a model whose inputs may have sizes that are not fixed, which then stay open.
-
-    file: the name that locations have. shapes: of inputs, by their numbers.
-    """
+    """Lower a model; sizes of inputs that are not fixed stay open. file: the name in locations."""
     sizes: dict[int, list[Any]] = {
         number: [
             None if size < 0 else size for size in shapes.get(number, model.tensors[number].shape)
@@ -114,7 +111,6 @@ def _lower(
     narrow: Collection[str],
     cutter: Cutter | None = None,
 ) -> Lowered:
-    """Lower a model with fixed sizes."""
     builder = Builder("main")
     scope = Scope(builder, "i64" in narrow)
     walk = Walk(file, cutter)
@@ -160,12 +156,10 @@ def _lower(
 
 
 def _left(operator: str, where: str, problem: NotLowered) -> Left:
-    """Return the row of a value of the model that TOSA does not have."""
     return Left(operator=operator, where=where, reason=problem.reason, hint=problem.advice)
 
 
 def _returned(scope: Scope, a: Array, tensor: Tensor) -> ProgramValue:
-    """Return what the program returns for an output."""
     if not a.is_lowered:
         raise DamagedError(f'nothing makes the output "{tensor.name}"')
     if a.parts is not None:

@@ -1,8 +1,4 @@
-"""Reads TFLite files: subgraphs, tensors, operators with their options, and signatures.
-
-The fields are those of TensorFlow's schema (tensorflow/compiler/mlir/lite/schema/schema.fbs), by their
-position in their table.
-"""
+"""Reads TFLite files by the fields of tensorflow/compiler/mlir/lite/schema/schema.fbs."""
 
 from __future__ import annotations
 
@@ -115,10 +111,7 @@ class TfliteFile:
         return self.input_signature.get(tensor) or self.tensors[tensor].name
 
     def output_name(self, tensor: int) -> str:
-        """Return what the author calls an output.
-
-        It is the first name of one that is returned several times.
-        """
+        """Return what the author calls an output: the first name, if it is returned several times."""
         if tensor not in self.outputs:
             return self.tensors[tensor].name
         return self.output_names[self.outputs.index(tensor)]
@@ -128,7 +121,6 @@ class TfliteFile:
         return [self.tensors[one] for one in operator.inputs if one >= 0]
 
     def result(self, operator: Operator) -> Tensor:
-        """Return the first result of an operator."""
         return self.tensors[operator.outputs[0]]
 
     def operator_making(self) -> dict[str, int]:
@@ -167,10 +159,7 @@ def reached(model: TfliteFile) -> list[TfliteFile]:
 
 
 def with_first_subgraph(data: bytes | memoryview, number: int) -> bytes:
-    """Return a model's bytes with a subgraph as the first one, and without signatures.
-
-    The two change places. TFLite's interpreter runs the first one.
-    """
+    """Return a model's bytes with a subgraph as the first, which TFLite runs, and no signatures."""
     root = root_table(data)
     codes = _codes(root)
     for graph in root.tables(2):
@@ -198,7 +187,6 @@ def with_first_subgraph(data: bytes | memoryview, number: int) -> bytes:
 
 
 def read_tflite(data: bytes | memoryview, signature: str = "") -> TfliteFile:
-    """Read the facts of a model."""
     try:
         return _model(root_table(data), signature)
     except DamagedError:
@@ -241,7 +229,6 @@ def _codes(model: Table) -> list[tuple[int, str]]:
 
 
 def _subgraph(model: Table, number: int) -> TfliteFile:
-    """Read a subgraph by its number."""
     codes = _codes(model)
     graph = next(islice(model.tables(2), number, None), None) if number >= 0 else None
     if graph is None:

@@ -83,10 +83,7 @@ def multiplied(x: Integers, multiplier: Any, shift: Any, is_once: bool = False) 
 
 
 def shifted(s: Scope, x: Array, zero: int, left: int, scale: float, is_near: bool = False) -> Array:
-    """Return integers less their zero point, shifted to the left, times a scale below 1, as INT32.
-
-    is_near: what is rounded once will do.
-    """
+    """Return (x - zero) << left times a scale below 1, as INT32. is_near: rounding once will do."""
     multiplier, shift = rescale_of(scale)
     if is_near or _is_same(x.dtype, zero, left, (multiplier, shift)):
         return rescaled(s, x, (multiplier, shift - left), INT32, given=zero)
@@ -119,10 +116,7 @@ def is_near_sum(
     result: Scale,
     sign: int,
 ) -> bool:
-    """Return whether sums of operands that are rounded once have the results of those rounded twice.
-
-    All pairs are tried.
-    """
+    """Return whether sums of operands rounded once equal those rounded twice: all pairs are tried."""
     x, y = (every(dtype, zero) for zero in zeros)
     if len(x) > _BYTES:
         return False
@@ -141,7 +135,6 @@ def is_near_sum(
 
 
 def gathered(s: Scope, index: Array, table: Array) -> Array:
-    """Return the elements of a table at indices."""
     rows = layout.reshape(s, table, (1, table.size, 1))
     flat = layout.reshape(s, index, (1, index.size))
     found = s.array(s.builder.gather(s.whole(rows), s.whole(flat)), table.dtype)

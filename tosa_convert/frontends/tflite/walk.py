@@ -55,10 +55,10 @@ class Decision(NamedTuple):
 
 
 class Walk:
-    """Lowers subgraphs. What does not lower is collected.
+    """Lowers subgraphs, and collects what does not lower.
 
-    file: the name that locations have. cutter: takes operators of the main subgraph that do not lower
-        out of it. damage: of operators that have other operands than those of TFLite.
+    file: the name that locations have. cutter: takes operators of the main subgraph out of it.
+    damage: of operators that have other operands than those of TFLite.
     """
 
     def __init__(self, file: str, cutter: Cutter | None = None) -> None:
@@ -103,7 +103,6 @@ class Walk:
     def _operator(
         self, scope: Scope, part: TfliteFile, operator: Operator, values: dict[int, Array]
     ) -> None:
-        """Lower an operator; `values` gets its results."""
         made = [part.tensors[one] for one in operator.outputs]
         kind = operator.custom or operator_name(operator.code)
         self._place = place_text(operator.index, *(one.name for one in made))
@@ -186,7 +185,6 @@ class Walk:
         ]
 
     def _fitting(self, scope: Scope, made: Array, tensor: Tensor) -> Array:
-        """Return a result as its tensor holds it."""
         made = as_held(scope, made, tensor)
         if made.dtype != element_of(tensor):
             raise ValueError(f'it makes {made.dtype}, and "{tensor.name}" is {tensor.dtype}')
@@ -273,7 +271,6 @@ class Walk:
 
 
 def location(name: str, file: str) -> str:
-    """Return the location of the operator that makes a tensor."""
     is_plain = name.isprintable() and not {'"', "\\"} & set(name)
     return f'loc("{name}"("{file}":0:0))' if is_plain else ""
 
@@ -305,12 +302,10 @@ def unpacked(pairs: Data) -> Data:
 
 
 def _unknown(tensor: Tensor) -> Array:
-    """Return what stands for a tensor that did not lower."""
     return Array(np.dtype(np.float32), tensor.shape)
 
 
 def _maker(part: TfliteFile, number: int) -> Operator | None:
-    """Return the operator that makes a tensor; None if none does."""
     return next((one for one in part.operators if number in one.outputs), None)
 
 

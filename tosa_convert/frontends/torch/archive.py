@@ -43,10 +43,7 @@ _SAMPLES: Final = re.compile(r"(^|/)data/sample_inputs/[^/]*$")
 
 
 def unknown_classes(path: Path) -> tuple[set[str], set[str]]:
-    """Return the classes that this process does not know, of a file's arguments and of its results.
-
-    Nothing is imported. What is not an archive of torch has none.
-    """
+    """Return unknown classes of a file's arguments and of its results, without importing any."""
     found: tuple[set[str], set[str]] = set(), set()
 
     def check(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -63,7 +60,6 @@ def unknown_classes(path: Path) -> tuple[set[str], set[str]]:
 
 
 def _unknown(tree: Any) -> Iterator[str]:
-    """Yield the names of classes in the text of a tree that are not registered here."""
     if isinstance(tree, list):
         for part in tree:
             yield from _unknown(part)
@@ -81,10 +77,9 @@ class _StandIn:
         self.children, self.context = list(children), context
 
     def names(self) -> list[str | int]:
-        """Return the names of the children, else their positions.
+        """Return the names of the children, or their positions.
 
-        A `ModelOutput` and a cache have a list of them, a dataclass has that and a list of those that
-        are None.
+        A `ModelOutput` and a cache have a list of them; a dataclass has that and a list of absent ones.
         """
         count = len(self.children)
         for names in (self.context, *(self.context if isinstance(self.context, list) else ())):
@@ -184,7 +179,6 @@ _TOO_LARGE: Final = "a file in it is larger than the archive"
 
 
 def load_archive(path: Path, shown: str, *, trusted: bool = False) -> Any:
-    """Load the program of a `.pt2` file."""
     try:
         if not trusted:
             _refuse_code(path, shown)
@@ -361,10 +355,8 @@ _KINDS: Final = {
 
 
 class MappedWeights(NamedTuple):
-    """Hold a program's archive without its large weights, and these.
+    """Hold a program's archive without its large weights (or the file itself), and views of these.
 
-    archive: a copy, or the file itself if it has all that torch needs.
-    tensors: name -> a view of a mapped file.
     is_meta: whether the program was on the device `meta`, where its example arguments are, too.
     """
 
@@ -462,7 +454,6 @@ def _of_archive(
 
 
 def _of_safetensors(beside: Path, lacking: Mapping[str, Any], shown: str) -> dict[str, Any]:
-    """Return views of the arrays of these names."""
     arrays = _arrays(beside, lacking, shown)
     data = _mapped(beside)
     tensors = {}
@@ -498,7 +489,6 @@ def _count(row: dict[str, Any]) -> int:
 
 
 def _arrays(beside: Path, lacking: Mapping[str, Any], shown: str) -> Mapping[str, Stored]:
-    """Return the arrays of these names."""
     examples = ", ".join(list(lacking)[:3])
     if not beside.is_file():
         message = f"{len(lacking)} of its weights are not in it: {examples}"

@@ -135,10 +135,7 @@ class Lowered(NamedTuple):
 
 
 def lower_directly(program: Any, narrow: Sequence[str], *, partial: bool = False) -> Lowered:
-    """Lower a program. Raises NotLoweredError with all operators that do not lower.
-
-    narrow: the element types that are narrowed afterwards. partial: cut out what does not lower.
-    """
+    """Lower a program; raise NotLoweredError with all that does not lower. partial: cut that out."""
     merge_tied(program)
     if not (found := _open_dimensions(program)):
         return _lowered(program, narrow, partial=partial)
@@ -203,7 +200,6 @@ def _refuse_open_numbers(program: Any) -> None:
 
 
 def _lowered(program: Any, narrow: Sequence[str], *, partial: bool = False) -> Lowered:
-    """Lower a program whose sizes are fixed."""
     refused = absent_types(program) + complex_inputs(program)
     refused += [] if partial else data_dependent(program)
     if refused:

@@ -1,7 +1,4 @@
-"""Lowers a module of torch-mlir's `torch` dialect: text and bytecode, operators of torch and of ONNX.
-
-torch-mlir parses it, and makes operators of torch of those of TorchScript and of ONNX.
-"""
+"""Lowers modules of the `torch` dialect, whose operators of TorchScript and ONNX torch-mlir replaces."""
 
 from __future__ import annotations
 
@@ -200,7 +197,6 @@ _NO_TENSOR: Final = "it takes or gives something else than tensors of known type
 
 
 def operator_name(operation: Any) -> str:
-    """Return torch's name of an operation: `aten.add.Tensor`."""
     name = operation.name
     if name == "torch.operator":
         name = str(ir.StringAttr(operation.attributes["name"]).value)
@@ -208,7 +204,6 @@ def operator_name(operation: Any) -> str:
 
 
 def import_function(function: Any, text: str) -> Any:
-    """Return the program of a function. text: that of its module, which has the large constants."""
     return _Importer(text).program(function)
 
 
@@ -286,7 +281,6 @@ class _Importer:
         return [self._graph.call_function(getitem, (node, place)) for place in results]
 
     def _literal(self, operation: Any) -> Any:
-        """Return the tensor of a constant."""
         value = operation.attributes["value"]
         sizes, kind = _sizes_and_kind(operation.results[0].type)
         named = _NAME.match(str(value)) if not isinstance(value, ir.DenseElementsAttr) else None

@@ -84,11 +84,7 @@ class Boundary:
 
 @dataclass
 class Reading:
-    """The graph, read.
-
-    delegates: (node of the call, the lowered module).
-    left: the nodes that stay in torch, in order.
-    """
+    """The calls of delegates with their modules, and the nodes that stay in torch, in order."""
 
     delegates: list[tuple[Any, Any]] = field(default_factory=list)
     left: list[Any] = field(default_factory=list)
@@ -111,10 +107,7 @@ def scale_of(node: Any) -> Scale | None:
 
 
 def argument(placeholder: Any) -> Boundary:
-    """Return what the parts take for an argument.
-
-    These are its integers if its only use is one quantise operator.
-    """
+    """Return what the parts take for an argument: integers if all it is used by is one quantisation."""
     users = list(placeholder.users)
     if len(users) == 1 and is_operator(users[0], "quantize_per_tensor"):
         scale = scale_of(users[0])
@@ -133,10 +126,7 @@ def result(node: Any) -> Boundary:
 
 
 def value_of(node: Any) -> str:
-    """Return the name of a node's value.
-
-    What is taken out of a node with several is called after that.
-    """
+    """Return the name of a node's value; one of several that a node gives is called after that node."""
     if node.op == "call_function" and _GET in str(node.target):
         return f"{node.args[0].name}.{node.args[1]}"
     return str(node.name)
@@ -151,7 +141,6 @@ def results_of(node: Any) -> dict[str, Any]:
 
 
 def read_graph(program: Any, bounds: Sequence[Boundary]) -> Reading:
-    """Find the delegates and the nodes that stay in torch."""
     reading = Reading()
     around = {bound.value for bound in bounds if bound.scale} | {
         bound.node.name for bound in bounds if bound.scale
@@ -220,10 +209,7 @@ def lower(request: Request, folder: Path) -> Interface:
 
 
 def _lowered(program: Any) -> tuple[Any, dict[str, str]]:
-    """Lower to an edge program with delegates; also return why nodes are in none, by their names.
-
-    Raises TosaConvertError("frontend-failed") if ExecuTorch fails; its passes raise any exception.
-    """
+    """Lower to an edge program with delegates; also return why nodes are in none, by their names."""
     _keep_lower_bounds(program)
     reasons: dict[str, str] = {}
 
@@ -299,10 +285,7 @@ def _packet(node: Any) -> str:
 
 @dataclass
 class _Borders:
-    """Arguments and results of the edge program.
-
-    inputs, outputs: those of the model, by name. states: name -> argument, result.
-    """
+    """Arguments and results of the edge program, by name; states: name -> argument and result."""
 
     inputs: dict[str, Boundary] = field(default_factory=dict)
     outputs: dict[str, Boundary] = field(default_factory=dict)
@@ -406,7 +389,6 @@ class _Writer:
         self.outputs = [bound.value for bound in borders.outputs.values()]
 
     def write(self, interface: Interface) -> None:
-        """Write the files, and complete the interface."""
         for bound in (*self.borders.arguments, *self.borders.results):
             self.values[bound.value] = _value(bound.value, bound)
         parts = [self._part(number) for number in range(len(self.reading.delegates))]
@@ -448,14 +430,12 @@ class _Writer:
         return name
 
     def _held(self, node: Any) -> Any:
-        """Return the tensor of a parameter, a buffer or a constant."""
         specs = self.program.graph_signature.input_specs
         (spec,) = (one for one in specs if getattr(one.arg, "name", None) == node.name)
         assert spec.kind in _FRAMEWORK_HOLDS, spec
         return held_tensor(self.program, spec)
 
     def _before(self, taken: Boundary) -> Any:
-        """Return the value of a state before the first call."""
         tensor = self._held(taken.node)
         return tensor if taken.scale is None else taken.scale.quantised(tensor)
 

@@ -103,11 +103,7 @@ def exported(
     keywords: dict[str, Any] | None = None,
     dynamic_shapes: Any = None,
 ) -> Any:
-    """Export a module to a program.
-
-    Raises TosaConvertError: "not-lowered" if a branch or a size depends on the data, or if torch cannot
-    trace an operator; "frontend-failed" for other failures, with the line of the user's code.
-    """
+    """Export a module; raise "not-lowered" for what torch cannot trace, else "frontend-failed"."""
     from torch._subclasses.fake_tensor import UnsupportedOperatorException
 
     try:
@@ -196,10 +192,7 @@ def _with_plain_tuples(tree: Any) -> Any:
 
 
 def load_program(request: Request) -> Any:
-    """Load the program of a `.pt2` file, or of a factory in a Python file, with the shapes asked for.
-
-    The factory returns (module, args) or (module, args, kwargs), or an exported program.
-    """
+    """Load the program of a `.pt2` file or a Python file's factory, with the shapes asked for."""
     program = _loaded(request)
     return _with_shapes(program, request.input_shapes) if request.input_shapes else program
 
@@ -228,10 +221,7 @@ def _loaded(request: Request) -> Any:
 
 
 def write_runnable(request: Request, folder: Path) -> str:
-    """Return what runs the model in torch, as a name in the folder; "" for the source itself.
-
-    torch alone does not load a file with classes that it does not know.
-    """
+    """Write what runs the model in torch, which lacks the file's classes; return its name, or ""."""
     source = Path(request.source)
     if request.member or not any(unknown_classes(source)):
         return ""
@@ -279,10 +269,7 @@ def write_states(states: Sequence[HeldState], folder: Path) -> list[State]:
 
 
 def placeholder_values(program: Any) -> dict[str, Any]:
-    """Return the tensor without data that torch traced for each input, by name.
-
-    It has the type and shape.
-    """
+    """Return the tensor without data that torch traced for each input, by name."""
     by_node = {node.name: node.meta.get("val") for node in program.graph.nodes}
     user = user_inputs(program, TensorArgument)
     return {
@@ -293,10 +280,7 @@ def placeholder_values(program: Any) -> dict[str, Any]:
 
 
 def _with_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
-    """Export the program again with inputs of the given shapes; the others keep theirs.
-
-    Sizes that the program shares between inputs follow: if `ids` gets a length, `mask` gets it, too.
-    """
+    """Export the program again with shapes of inputs; sizes that inputs share follow."""
     values = placeholder_values(program)
     symbols: dict[str, str] = {}
     for symbol, name in size_names(program).items():
@@ -351,7 +335,6 @@ def symbols_of(size: Any) -> list[Any]:
 
 
 def _exported_with(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
-    """Export a program again with the shapes of its inputs."""
     values = placeholder_values(program)
     tensors = {name: torch.zeros(shapes[name], dtype=one.dtype) for name, one in values.items()}
     names = iter(input_names(program))
@@ -365,10 +348,7 @@ def _exported_with(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
 
 
 def size_names(program: Any) -> dict[str, str]:
-    """Return what each size that is not fixed is called: as its `Dim`, else as torch calls it.
-
-    A `.pt2` file does not keep the names of `Dim`.
-    """
+    """Return what each open size is called: as its `Dim`, which `.pt2` files lose, or by torch."""
     values = placeholder_values(program).values()
     sizes = [size for value in values for size in value.shape if not isinstance(size, int)]
     names = {str(size): str(size) for size in sizes if str(size).isidentifier()}
@@ -405,10 +385,7 @@ def _refuse_out_of_bounds(program: Any, sizes: Mapping[str, int]) -> None:
 def _sizes(
     values: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], given: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the size of each named dimension; refuse two for one, and other than fixed ones.
-
-    given: symbol -> its size, of those that were given alone.
-    """
+    """Return the size of each named dimension, refusing others. given: those of symbols given alone."""
     sizes = dict(given)
     for name, shape in shapes.items():
         found = values[name].shape
@@ -517,12 +494,10 @@ def drop_checks(program: Any) -> list[str]:
 
 
 def remarks_of(program: Any) -> list[str]:
-    """Return warnings about training mode, and about sizes that are not fixed."""
     return [*training_remarks(program), *open_size_remarks(program)]
 
 
 def training_remarks(program: Any) -> list[str]:
-    """Return a warning if the program was exported for training."""
     nodes = [node for node in program.graph.nodes if node.op == "call_function"]
     found = Counter(
         str(node.target).removesuffix(".default")

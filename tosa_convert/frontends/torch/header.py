@@ -1,7 +1,4 @@
-"""Operators, inputs and outputs of a `.pt2` file, read without torch.
-
-The names are those of the JSON that torch.export.save writes, `models/model.json` in a ZIP archive.
-"""
+"""Read operators, inputs and outputs of a `.pt2` file, of the JSON in it, without torch."""
 
 from __future__ import annotations
 
@@ -73,7 +70,6 @@ class _View(io.RawIOBase):
 
 
 def read_pt2(data: memoryview) -> Header:
-    """Read what a program of torch.export has."""
     try:
         with zipfile.ZipFile(_View(data)) as archive:
             name = next((row for row in archive.namelist() if row.endswith(_MEMBER)), "")

@@ -37,7 +37,6 @@ def arguments_of(node: Any) -> dict[str, Any]:
 
 
 def place_of(node: Any) -> str:
-    """Return where a node of a torch program was written, for messages."""
     return place(locate(node))
 
 

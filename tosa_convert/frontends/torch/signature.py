@@ -30,11 +30,9 @@ HELD: Final = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 @dataclass
 class State:
-    """A buffer or parameter that a call changes.
+    """A buffer or parameter that a call changes, with its places in the lowered function.
 
-    name: its name in the module, such as `bn.running_mean`.
-    argument, result: positions among the arguments and results of the lowered function.
-    value: the tensor that it holds before the first call.
+    name: its name in the module. value: the tensor that it holds before the first call.
     """
 
     name: str
@@ -77,8 +75,7 @@ def held_tensor(program: Any, spec: Any) -> Any:
 def merge_tied(program: Any) -> None:
     """Let a program take once, in place, a tensor that it holds by several names.
 
-    Such are tied weights, and the buffers that a cache of keys and values also holds, which torch takes
-    for constants. torch does not decompose a program that has these and changes a tensor.
+    torch does not decompose a program that has these, as of a cache of keys, and changes a tensor.
     """
     signature = program.graph_signature
     changed = {spec.target for spec in signature.output_specs}
@@ -127,10 +124,7 @@ def _input_paths(program: Any) -> list[str]:
 
 
 def name_results(program: Any) -> None:
-    """Put dictionaries in place of torch's named tuples among the results, in place.
-
-    A class such as that of `sort` is not written to a file.
-    """
+    """Put dictionaries in place of torch's named tuples among the results, which files do not hold."""
     for call in program.module_call_graph:
         spec = call.signature.out_spec if call.signature else None
         if spec is None:
@@ -152,8 +146,7 @@ def _fields(value: Any) -> Any:
 def output_names(program: Any, inputs: list[str]) -> list[str]:
     """Return the names of what a program returns.
 
-    A tensor, and each of a plain list or tuple, is called after the operator that computes it; one in a
-    dictionary or deeper by its path: `logits`, `output[1]['mask']`.
+    One in a plain list or tuple is called after its operator; one in a dictionary or deeper by its path.
     """
     names = [
         spec.arg.name if hasattr(spec.arg, "name") else "constant"

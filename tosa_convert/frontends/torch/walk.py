@@ -55,10 +55,7 @@ _INSIDE: Final = "it is inside a loop or a branch"
 
 
 class Walk:
-    """Lowers a decomposed program.
-
-    What does not lower is collected in `problems` and stood in for, or the cutter cuts it out.
-    """
+    """Lowers a decomposed program; what does not lower is in `problems`, stood in for, or cut out."""
 
     def __init__(self, narrow: Sequence[str] = (), partial: bool = False) -> None:
         self.narrow = frozenset(narrow)
@@ -121,7 +118,6 @@ class Walk:
     # -- graphs ----------------------------------------------------------------------------------
 
     def graph(self, scope: Scope, module: Any, given: Sequence[Any]) -> list[Any]:
-        """Return the results of a graph for its inputs."""
         values: dict[Any, Any] = {}
         inputs = iter(given)
         outer = scope.builder.location
@@ -141,7 +137,6 @@ class Walk:
         raise AssertionError("a graph has an output")
 
     def call(self, scope: Scope, node: Any, values: Mapping[Any, Any]) -> Any:
-        """Return what an operator gives for its operands."""
         args, keywords = (
             torch.fx.map_arg(part, values.__getitem__) for part in (node.args, node.kwargs)
         )
@@ -209,7 +204,6 @@ class Walk:
         return found
 
     def _inner(self, scope: Scope, module: Any, given: Sequence[Any]) -> list[Any]:
-        """Return the results of a graph that an operator takes."""
         self._depth += 1
         try:
             return self.graph(scope, module, given)
@@ -256,7 +250,6 @@ class Walk:
         return node.target(*args)
 
     def refuse(self, name: str, node: Any, problem: NotLowered) -> None:
-        """Note an operator or an input that does not lower."""
         name = name.removesuffix(".default")
         self.problems.append(unlowered(name, place_of(node), problem.reason, problem.advice))
 
@@ -420,13 +413,11 @@ def name_of(target: Any) -> tuple[str, str]:
 
 
 def rule_of(target: Any) -> Rule | None:
-    """Return the rule of an operator; None if it has none."""
     short, full = name_of(target)
     return RULES.get(full) or RULES.get(short)
 
 
 def complex_rule_of(target: Any) -> Rule | None:
-    """Return the rule of an operator for complex numbers; None if it has none."""
     return complex_numbers.complex_rule(name_of(target)[0], rule_of(target))
 
 

@@ -35,7 +35,6 @@ def _floats(x: Array, values: Sequence[float]) -> Array:
 
 
 def _scale(n: Node) -> Array:
-    """Subtract the offset, and multiply by the scale."""
     x = _real(n)
     moved = n.scope.sub(x, _floats(x, n.get("offset") or [0.0]))
     return n.scope.mul(moved, _floats(x, n.get("scale") or [1.0]))
@@ -88,7 +87,6 @@ def _transformed(n: Node, x: Array) -> Array:
 
 
 def _regress(n: Node) -> Array:
-    """Return a product, and the intercepts."""
     return _transformed(n, _scores(n, int(n.get("targets", 1))))
 
 
@@ -117,7 +115,6 @@ def _binarize(n: Node) -> Array:
 
 
 def _extract_features(n: Node) -> Array:
-    """Take elements of the last axis."""
     s, x, index = n.scope, n.array(0), index32(n.scope, n.array(1))
     outer, size = x.size // x.shape[-1], x.shape[-1]
     table = layout.reshape(s, x, (outer, size, 1))
@@ -314,7 +311,6 @@ class _Step(NamedTuple):
     steps: Array
 
     def number(self, name: str) -> float:
-        """Return an attribute, or its default by the operator's definition."""
         return float(self.n.get(name, 0.0))
 
     def later(self, value: Array, first: Array | float) -> Array:

@@ -44,7 +44,6 @@ def _sum(n: Node, a: Array, b: Array) -> Array:
 
 
 def _activated(n: Node, x: Array, parameters: Sequence[float]) -> Array:
-    """Apply the activation that is fused into an operator."""
     kind = n.get("activation", "")
     if not kind:
         return x
@@ -57,7 +56,6 @@ def _activated(n: Node, x: Array, parameters: Sequence[float]) -> Array:
 
 
 def _fused_conv(n: Node) -> Array:
-    """Convolve, add the fourth operand, and activate."""
     given = {name: n.attributes[name] for name in n.attributes if name[:10] != "activation"}
     x = _onnx(n, "Conv", *n.given[:3], **given)
     if n.has(3):
@@ -66,7 +64,6 @@ def _fused_conv(n: Node) -> Array:
 
 
 def _fused_gemm(n: Node) -> Array:
-    """Multiply, and activate."""
     given = {name: n.attributes[name] for name in n.attributes if name[:10] != "activation"}
     numbers = (n.get(f"activation_{name}") for name in ("alpha", "beta", "gamma"))
     return _activated(
@@ -75,10 +72,7 @@ def _fused_gemm(n: Node) -> Array:
 
 
 def _fused_matmul(n: Node) -> Array:
-    """Multiply matrices that are transposed, and scale the product.
-
-    With a transposed batch, the rows are the first axis.
-    """
+    """Multiply transposed matrices, and scale; with a transposed batch, rows are the first axis."""
     operands = n.arrays
     for index, name in enumerate("AB"):
         whole, batch = (n.get(f"{kind}{name}", 0) for kind in ("trans", "transBatch"))
@@ -92,7 +86,6 @@ def _fused_matmul(n: Node) -> Array:
 
 
 def _biased(n: Node) -> Array:
-    """Return the first operand, with the second added if there is one."""
     return _sum(n, n.array(0), n.array(1)) if n.has(1) else n.array(0)
 
 
@@ -172,7 +165,6 @@ def _in_real_numbers(kind: str, *names: str) -> Rule:
 
 
 def _qlinear_binary(n: Node) -> Array:
-    """Add or multiply."""
     kind = n.kind.removeprefix("QLinear")
     return quantized.requantised(n, _onnx(n, kind, _real(n, 0), _real(n, 3)), 6)
 

@@ -79,7 +79,6 @@ def dtype_of(number: int) -> np.dtype[Any]:
 
 
 def empty(dtype: Any, shape: Sequence[int]) -> Array:
-    """Return an array without elements, which is a constant."""
     return constant(np.zeros(tuple(shape), dtype))
 
 

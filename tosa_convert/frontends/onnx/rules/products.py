@@ -26,10 +26,7 @@ from tosa_convert.frontends.onnx.rules.elementwise import added, ranked
 
 
 def matmul(s: Scope, a: Array, b: Array, dtype: Any = None, zeros: Zeros = (0, 0)) -> Array:
-    """Multiply matrices as numpy does, with its broadcasting.
-
-    dtype: the type of the result. zeros: the zero points of bytes.
-    """
+    """Multiply as numpy does, with broadcasting. dtype: of the result. zeros: zero points of bytes."""
     kind = a.dtype if dtype is None else dtype
     is_row, is_column = a.rank == 1, b.rank == 1
     a = layout.reshape(s, a, (1, *a.shape)) if is_row else a
@@ -250,7 +247,6 @@ _OPERAND_SINCE: Final = 20
 
 
 def _dft(n: Node) -> Array:
-    """Transform forward, inverse, one-sided, and back from one side."""
     a = n.array(0)
     axis = n.number(2, -2) if n.since >= _OPERAND_SINCE else int(n.get("axis", 1))
     inverse, onesided = bool(n.get("inverse", 0)), bool(n.get("onesided", 0))
@@ -259,7 +255,6 @@ def _dft(n: Node) -> Array:
 
 
 def _stft(n: Node) -> Array:
-    """Transform frames of real signals."""
     signal, window = n.array(0), n.optional(2)
     if signal.rank == 3 and signal.shape[2] != 1:
         raise NotLowered("the signal is complex", "transform its frames by DFT")

@@ -135,10 +135,7 @@ def _number(value: float, like: Array) -> Array:
 
 
 def with_dequantised_weights(rule: Rule) -> Rule:
-    """Return the rule of a product that keeps weights of integers, if what they multiply has them, too.
-
-    The product of both can be computed with integers then, as a rewrite does.
-    """
+    """Keep dequantised weights if both operands are: a rewrite then multiplies the integers."""
 
     def lower(n: Node) -> Any:
         given = list(n.given)
@@ -201,10 +198,7 @@ def requantised(n: Node, x: Array, index: int) -> Array:
 
 
 def scaled_sums(n: Node, sums: Array, scales: Sequence[Array], index: int, axis: int) -> Array:
-    """Quantise sums of INT32 by one factor, as onnxruntime does: the scales by that of the result.
-
-    axis: that of a scale for each channel.
-    """
+    """Quantise sums of INT32 by one factor as onnxruntime does: the scales over that of the result."""
     s, zero = n.scope, n.optional(index + 1)
     shape = [1] * sums.rank
     factor, by = factor_of(s, scales), layout.reshape(s, n.array(index), (1,))

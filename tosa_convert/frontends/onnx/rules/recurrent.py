@@ -103,7 +103,6 @@ def _results(
 
 
 def _swapped(s: Scope, a: Array) -> Array:
-    """Exchange the first two dimensions."""
     return layout.transpose(s, a, (1, 0, 2))
 
 

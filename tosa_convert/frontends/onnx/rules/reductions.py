@@ -24,10 +24,7 @@ Reduction = Callable[[Scope, Array, Sequence[int]], Array]
 
 
 def axes_of(n: Node, rank: int, since: int) -> list[int] | None:
-    """Return the axes of a reduction: those of an attribute, or since an opset of an operand.
-
-    None: it reduces nothing.
-    """
+    """Return the axes of a reduction, from an attribute or since an opset an operand; None for none."""
     given: Sequence[int] | None
     given = n.get("axes") if n.since < since else (n.ints(1) if n.has(1) else None)
     if not given:

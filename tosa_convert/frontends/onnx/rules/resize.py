@@ -35,7 +35,6 @@ class _Axis(NamedTuple):
 
 
 def _resize(n: Node) -> Array:
-    """Resize in every mode."""
     s, x, mode = n.scope, n.array(0), n.get("mode", "nearest")
     axes = _axes(n)
     if mode == "nearest":
@@ -109,10 +108,7 @@ def _coordinates(n: Node) -> str:
 
 
 def _nearest_mode(n: Node, row: _Axis) -> str:
-    """Return how a position is rounded.
-
-    The definition of opset 10 leaves it open; onnxruntime does this.
-    """
+    """Return how a position is rounded; opset 10 leaves it open, and onnxruntime does this."""
     if n.opset < _MODES_SINCE:
         return "ceil" if row.scale < 1 else "floor"
     return str(n.get("nearest_mode", "round_prefer_floor"))
@@ -153,10 +149,7 @@ def _axes(n: Node) -> list[_Axis]:
 
 
 def _is_enlarged(n: Node, x: Array, mode: str, axes: Sequence[_Axis]) -> bool:
-    """Return whether TOSA's RESIZE computes it: the usual linear enlargement of images.
-
-    NPUs prefer RESIZE.
-    """
+    """Return whether RESIZE, which NPUs prefer, computes it: the usual linear enlargement of images."""
     usual = ("half_pixel", "pytorch_half_pixel", "align_corners")
     return (
         mode == "linear"
@@ -178,10 +171,7 @@ def _is_enlarged(n: Node, x: Array, mode: str, axes: Sequence[_Axis]) -> bool:
 
 
 def _positions(row: _Axis, mode: str) -> Positions:
-    """Compute where each new element lies among the old ones, in FP32 as onnxruntime does.
-
-    A position that lies half way between two elements in FP32 need not do so in FP64.
-    """
+    """Compute positions among the old elements in FP32, as onnxruntime does: ties differ in FP64."""
     x, half = np.arange(row.wanted, dtype=np.float32), np.float32(0.5)
     scale, last = np.float32(row.scale), np.float32(row.size - 1)
     span = np.float32(max(row.wanted - 1, 1))
@@ -233,7 +223,6 @@ _HALF_SINCE: Final = 16
 
 
 def _grid_sample(n: Node) -> Array:
-    """Sample an image: nearest, linear and cubic, over two or three axes."""
     image = n.array(0)
     if not is_float(image.dtype):
         raise NotLowered(f"it samples an image of {image.dtype}", "cast to float32 and back")
@@ -249,7 +238,6 @@ def _affine_grid(n: Node) -> Array:
 
 
 def _roi_align(n: Node) -> Array:
-    """Average samples of regions."""
     image, number = n.array(0), int(n.get("sampling_ratio", 0))
     if n.get("mode", "avg") != "avg":
         raise NotLowered("it takes the greatest of weighted elements", "use the mode avg")

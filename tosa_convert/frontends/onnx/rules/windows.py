@@ -56,7 +56,6 @@ def _full(values: Sequence[int]) -> tuple[int, ...]:
 
 
 def _windowed(s: Scope, a: Array, g: _Geometry, word: str) -> Array:
-    """Return the sums or extremes of windows."""
     padding = [(0, 0), (0, 0), *zip((low for low, _ in g.padding), g.ends, strict=True)]
     strides, ones = _full(g.strides), (1,) * a.rank
     return windows.windowed(s, a, _full(g.kernel), strides, padding, ones, _full(g.dilations), word)

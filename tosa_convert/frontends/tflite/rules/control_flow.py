@@ -1,8 +1,4 @@
-"""Branches, loops, and variables that handles name.
-
-A variable is one of TOSA, with the value that CALL_ONCE gives it. VAR_HANDLE and CALL_ONCE become no
-operators.
-"""
+"""Branches, loops, and variables, which are TOSA's; VAR_HANDLE and CALL_ONCE become no operators."""
 
 from __future__ import annotations
 
@@ -25,7 +21,6 @@ _ELSEWHERE: Final = "give it a constant as its initial value, in a subgraph that
 
 
 def _part(n: Node, position: int) -> TfliteFile:
-    """Return a subgraph that an option names."""
     return n.part.read_subgraph(n.option(position))
 
 

@@ -33,7 +33,6 @@ _FAR: Final = 31
 
 
 def operator(name: str) -> Rule:
-    """Return the rule that writes an operator of TOSA."""
     return elementwise(lambda s, *arrays: s.elementwise(name, *arrays))
 
 
@@ -166,10 +165,7 @@ COMPARISONS: Final[dict[str, Callable[[Scope, Array, Array], Array]]] = {
 
 
 def _right_shift(n: Node) -> Array:
-    """Shift by at most the bits of the type, whose sign fills the upper ones.
-
-    Of a negative count of places the lower five bits count, as on processors.
-    """
+    """Shift by at most the bits of the type; of a negative count the lower five bits count."""
     s, x, places = n.scope, n.plain(0), n.plain(1)
     last = 8 * x.dtype.itemsize - 1
     wide, by = (s.viewed(a, INT32) if a.dtype.itemsize == 4 else s.widened(a) for a in (x, places))

@@ -48,7 +48,6 @@ _BASIC: Final = 1
 
 
 def _one(n: Node) -> Array:
-    """Lower LSTM and UNIDIRECTIONAL_SEQUENCE_LSTM."""
     is_step = n.kind == "LSTM"
     if is_step and n.option(3, "b") == _BASIC:
         raise NotLowered("it is the basic kernel", "export it with the full kernel")
@@ -91,10 +90,7 @@ def _directed(
 
 
 def _cell(n: Node, roles: Mapping[str, int], weights: dict[str, Data], batch: int) -> LstmCell:
-    """Return the cell of a direction, or say why there is none.
-
-    batch: if the batch comes first, the kernel of integers runs one sequence after the other.
-    """
+    """Return the cell of a direction. batch: 1 if it comes first, and sequences run one by one."""
     for gate in "ifco":
         recurrent = weights.get(f"recurrent_{gate}")
         if recurrent is not None and recurrent.ndim == 1:  # A diagonal.

@@ -64,7 +64,6 @@ class LstmCell(ABC):
         """Return the output of a step, and the output and the cell after it."""
 
     def parts(self, s: Scope, total: Array) -> dict[str, Array]:
-        """Return what belongs to each gate."""
         sizes = [total.shape[3] // len(self.gates)] * len(self.gates)
         return dict(zip(self.gates, layout.split(s, total, sizes, 3), strict=True))
 
@@ -92,7 +91,6 @@ class FloatCell(LstmCell):
         return output, (output, cell)
 
     def _gate(self, s: Scope, name: str, parts: Mapping[str, Array], cell: Array) -> Array:
-        """Return a gate after its activation."""
         value = parts[name]
         if f"cell_{name}" in self.rows:
             value = s.add(value, s.mul(cell, self.rows[f"cell_{name}"]))
@@ -170,7 +168,6 @@ class IntegerCell(LstmCell):
         return output, (output, cell)
 
     def _gate(self, s: Scope, name: str, parts: Mapping[str, Array], cell: Array) -> Array:
-        """Return a gate after its activation."""
         value = parts[name]
         if self.is_joint:
             return value

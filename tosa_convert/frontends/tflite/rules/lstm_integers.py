@@ -97,7 +97,6 @@ def _checked(n: Node, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Te
 
 
 def _limit(clip: float, scale: float, dtype: str) -> int:
-    """Return a clip as an integer."""
     low, high = RANGES[dtype]
     return int(min(max(single(clip / scale), low), high)) if clip > 0 else 0
 

@@ -69,7 +69,6 @@ _STEPS_OF_16: Final = 65535
 
 
 def _last(s: Scope, a: Array, name: str) -> Array:
-    """Reduce the last axis, which stays."""
     return by_operator(s, a, (a.rank - 1,), name, keep=True)
 
 
@@ -213,10 +212,7 @@ def _quantised_normalized(n: Node) -> Array:
 
 
 def inverse_root(s: Scope, total: Array) -> tuple[Array, Array]:
-    """Return 1 / sqrt(total) as a multiplier, and how far its product is to be shifted to the right.
-
-    The total has at most 29 bits.
-    """
+    """Return 1 / sqrt(total) as a multiplier and a shift to the right; total has at most 29 bits."""
 
     def halved(a: Array, is_rounded: bool = False) -> Array:
         return s.elementwise("arithmetic_right_shift", a, 1, round=is_rounded)

@@ -82,10 +82,7 @@ def at_result(
     is_once: bool = False,
     is_exact: bool = False,
 ) -> Array:
-    """Return sums of products at the scale of the result.
-
-    is_once: they are rounded once. is_exact: sums of 64 bits are multiplied by 31 bits.
-    """
+    """Return sums at the result's scale. is_once: round once. is_exact: multiply by 31 bits."""
     s, target = n.scope, _INT16 if n.result.dtype == "int16" else _INT8
     if n.result.dtype not in ("int8", "uint8", "int16"):
         raise NotLowered(f"TFLite has no kernel with results of {n.result.dtype}")
@@ -110,7 +107,6 @@ def _operands(n: Node, x: int, weights: int, bias: int) -> tuple[Array, Array, A
 
 
 def dequantised(n: Node, index: int) -> Array:
-    """Return weights of integers as the floats that they stand for."""
     s, a, tensor = n.scope, n.array(index), n.tensor(index)
     shape = [1] * a.rank
     if is_per_channel(tensor):
@@ -253,7 +249,6 @@ def _bias(s: Scope, x: Array, bias: Array | None, count: int) -> Any:
 
 
 def wide_bias(s: Scope, bias: Array | None, count: int) -> Any:
-    """Return a bias of INT48."""
     if bias is not None and bias.data is None:
         raise NotLowered(
             "its bias is computed, and TOSA has no computed INT48", "make it a constant"

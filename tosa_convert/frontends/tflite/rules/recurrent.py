@@ -65,10 +65,7 @@ def _directed(
     time_major: bool,
     backwards: bool = False,
 ) -> Array:
-    """activation(weights @ x + recurrent @ output of the step before + bias).
-
-    first: the place of its first weights. inputs: input -> weights.
-    """
+    """Lower activation(weights @ x + recurrent @ last output + bias). inputs: input -> its weights."""
     constants = constants_at(n, [*inputs.values(), first + 1, first + 2])
     if n.tensor(0).dtype != "float32":
         raise NotLowered(OTHER)

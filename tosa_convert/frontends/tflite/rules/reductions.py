@@ -34,7 +34,6 @@ def _axes(n: Node, a: Array) -> list[int]:
 
 
 def _sum(n: Node) -> Array:
-    """Sum integers before they are scaled."""
     s, a = n.scope, n.array(0)
     axes, keep = _axes(n, a), n.flag(0)
     if not n.is_quantised:

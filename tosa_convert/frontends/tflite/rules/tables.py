@@ -83,10 +83,9 @@ def interpolation_table(
     result: tuple[float, float],
     kind: Any = np.float32,
 ) -> Integers:
-    """Return a TABLE of int16 of a function from `low` to `high`, whose results are in a range.
+    """Return a TABLE of int16 of a function, each entry moved by half of its interval's middle error.
 
-    Each entry is moved by half of the error in the middle of its interval. kind: the type in which
-    TFLite computes.
+    low, high: of the argument. result: the range. kind: the type in which TFLite computes.
     """
     first, last = (np.array([end], kind) for end in (low, high))
     step = (last - first) / kind(INTERVALS)
@@ -300,10 +299,7 @@ def _inverse_root(n: Node) -> Array:
 
 
 def inverse_root_of(value: int) -> tuple[int, int]:
-    """Return 1 / sqrt(value) as a multiplier of 31 bits and a shift to the right.
-
-    Five of Newton's steps, with 3 bits before the point, of a value below 2 ** 29.
-    """
+    """Return 1 / sqrt(value) as a multiplier and a shift, by Newton's steps; value < 2 ** 29."""
     if value <= 1:
         return (1 << 31) - 1, 0
     pairs = (31 - value.bit_length()) // 2 - 1

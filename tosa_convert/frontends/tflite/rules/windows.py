@@ -88,7 +88,6 @@ def _root_of_mean_square(n: Node) -> Array:
 
 
 def _sizes(n: Node, x: Array) -> list[tuple[int, int]]:
-    """Return the sizes of height and width before and after."""
     wanted = n.ints(1)
     if x.rank != 4 or min(wanted) < 1:
         raise ValueError("sizes")
@@ -187,10 +186,7 @@ def _of_floats(
 def _of_unsigned(
     n: Node, x: Array, pairs: Sequence[tuple[int, int]], aligned: bool, half: bool
 ) -> Array:
-    """Round halves of positive numbers up; the count of fractions need not be a power of two.
-
-    By experiment: TFLite's kernel computes positions in FP32.
-    """
+    """Round halves of positive numbers up. By experiment: TFLite's kernel computes positions in FP32."""
     s = n.scope
     axes = [_exact(*pair, aligned=aligned, half=half) for pair in pairs]
     if not all(axis.is_allowed() for axis in axes):

@@ -139,7 +139,6 @@ def _sign(n: Node, a: Any) -> Pair:
 
 
 def _product(n: Node, a: Any, b: Any) -> Pair:
-    """Multiply matrices."""
     return pairs.contracted(n.scope, _pair(a), _pair(b), partial(product, n))
 
 

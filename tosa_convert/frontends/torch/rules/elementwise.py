@@ -53,7 +53,6 @@ def _binary(function: Callable[..., Array], *, promotes: bool = False, **named: 
 
 
 def _divided_whole(n: Node, a: Any, b: Any, *, rounding_mode: str | None = None) -> Array:
-    """Lower `div` with a rounding mode, and `//`."""
     s, (x, y) = n.scope, n.arrays(a, b)
     if rounding_mode is None:
         return arithmetic.divided(s, x, y)
@@ -239,7 +238,6 @@ def _gelu(n: Node, a: Array, *, approximate: str = "none") -> Array:
 
 
 def _dropout(n: Node, a: Array, p: float, train: bool | None) -> list[Array]:
-    """Keep all elements, as in inference."""
     if train is not False:
         raise NotLowered("it draws random numbers")
     return [a, Array(BOOL, a.shape, np.ones((1,) * a.rank, np.bool_))]

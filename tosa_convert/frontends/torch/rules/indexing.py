@@ -255,7 +255,6 @@ def _search_sorted(
 
 
 def _scatter(n: Node, a: Array, dim: int, index: Array, source: Array) -> Array:
-    """Put elements at indices along an axis."""
     s = n.scope
     if a.rank == 0:
         return layout.reshape(s, source, ())

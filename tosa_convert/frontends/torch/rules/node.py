@@ -23,7 +23,6 @@ _SATURATES: Final = bool(torch.tensor(1e3).to(torch.float8_e4m3fn).to(torch.floa
 
 
 def kind_of(dtype: Any) -> np.dtype[Any]:
-    """Return the numpy type of a type of torch."""
     name = str(dtype).removeprefix("torch.")
     try:
         return np.dtype(name)
@@ -124,7 +123,6 @@ class Node:
         return self.scope.cast(a, INT32) if a.dtype == INT64 else self.scope.widened(a)
 
     def ranked(self, a: Array, rank: int) -> Array:
-        """Add dimensions of size 1 at the front."""
         if a.rank >= rank:
             return a
         return layout.reshape(self.scope, a, (1,) * (rank - a.rank) + a.shape)

@@ -61,10 +61,7 @@ def _product_of_groups(
     bias: Any = None,
     dtype: Any = None,
 ) -> Array:
-    """Multiply all rows by each matrix, and take each row from the product of its group.
-
-    Group number g has the rows from end g - 1 to end g; rows after the last group are 0.
-    """
+    """Multiply rows by the matrix of their group g, from end g - 1 to end g; later rows give 0."""
     if a.rank != 2 or weights.rank != 3 or ends is None or bias is not None:
         raise NotLowered("its groups are not those of rows", "multiply them one by one")
     s, groups = n.scope, weights.shape[0]
@@ -133,10 +130,9 @@ def _gradients(
     groups: int,
     mask: Sequence[bool],
 ) -> list[Array | None]:
-    """Return the gradients of a convolution: by its input, its kernel and its bias, as the mask asks.
+    """Return the gradients of a convolution by its input, kernel and bias, as the mask asks.
 
-    That by the input is a transposed convolution, that by the kernel a convolution of the input with the
-    gradient as the kernel, in which batch and channels change places.
+    That by the kernel convolves with the gradient as the kernel; batch and channels change places.
     """
     if transposed:
         raise NotLowered("it is the gradient of a transposed convolution", "")

@@ -91,10 +91,7 @@ def _choose(
 def _fake_quantized(
     n: Node, a: Array, scale: Any, zero_point: Any, *given: Any, axis: int | None = None
 ) -> Array:
-    """Quantise and dequantise.
-
-    given: the least and the greatest integer, and before them what may turn it off.
-    """
+    """Quantise and dequantise. given: what may turn it off, then the least and the greatest integer."""
     s, x = n.scope, n.convert(a, FLOAT32)
     *switches, least, most = given
     factor, zero = (

@@ -25,7 +25,6 @@ def permute(n: Node, a: Array, dims: Sequence[int]) -> Array:
 
 
 def swapped(n: Node, a: Array, first: int, second: int) -> Array:
-    """Exchange two axes."""
     if a.rank == 0:
         return a
     order = list(range(a.rank))
@@ -76,7 +75,6 @@ def _stack(n: Node, arrays: Sequence[Array], dim: int = 0) -> Array:
 
 
 def _block_diagonal(n: Node, arrays: Sequence[Array]) -> Array:
-    """Put each matrix between zeros."""
     shapes = [(1,) * (2 - one.rank) + one.shape for one in arrays]
     rows, left = [], 0
     for one, shape in zip(arrays, shapes, strict=True):

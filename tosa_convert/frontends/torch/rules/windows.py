@@ -22,10 +22,7 @@ from tosa_convert.frontends.torch.rules.shapes import constant_pad
 
 
 class _Window:
-    """The windows of a pool along the last axes: sizes for all axes, of which the first have 1.
-
-    ends: the padding at the end, perhaps negative, with which the windows of the result end there.
-    """
+    """Sizes of a pool for all axes, 1 for the first; `ends`, perhaps negative, pad the last windows."""
 
     def __init__(
         self, n: Node, a: Array, axes: int, kernel: Any, stride: Any, padding: Any, gaps: Any = 1
@@ -206,7 +203,6 @@ def _nearest(n: Node, a: Array, _: Any, *scales: Any, centre: float = 0.0) -> Ar
 
 
 def _positions(row: tuple[int, int, int, float], align_corners: bool) -> Any:
-    """Return where the elements of an axis are read."""
     _, size, made, step = row
     if align_corners:
         return np.arange(made) * ((size - 1) / (made - 1) if made > 1 else 0.0)
