@@ -11,7 +11,8 @@ import numpy as np
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder
-from tosa_convert.frontends.lowering.scope import Array, Scope, carrier, constant
+from tosa_convert.frontends.lowering.scope import Array, Scope, constant
+from tosa_convert.frontends.lowering.types import carrier
 from tosa_convert.frontends.read_result import with_own_outputs
 
 F32, F16, BF16 = np.float32, np.float16, ml_dtypes.bfloat16

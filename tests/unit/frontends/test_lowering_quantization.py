@@ -11,7 +11,8 @@ from frontends.lowered_arrays import F32, names, program, results
 
 from tosa_convert.frontends.lowering import quantization
 from tosa_convert.frontends.lowering.products import Window, conv_general_dilated, product
-from tosa_convert.frontends.lowering.scope import INT32, NotLowered, constant
+from tosa_convert.frontends.lowering.scope import NotLowered, constant
+from tosa_convert.frontends.lowering.types import INT32
 
 RNG = np.random.default_rng(9)
 #: Numbers with ties, and beyond every range.

@@ -204,6 +204,8 @@ def _other_than(neutral: float, a: Array, b: Array) -> Array | None:
 
 def clip(s: Scope, x: Array, low: float, high: float) -> Array:
     """Clamp floating-point numbers to a range by one CLAMP, also what a CLAMP made."""
+    # As MINIMUM of MAXIMUM, in the type of the numbers: bounds beyond its range are infinite.
+    low, high = np.array((min(low, high), high)).astype(x.dtype).astype(np.float64).tolist()
     if x.origin is not None and x.origin[0] == "bounded":
         _, x, inner = x.origin
         low, high = (min(max(bound, low), high) for bound in inner)

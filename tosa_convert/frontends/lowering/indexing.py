@@ -350,7 +350,7 @@ def scatter(
         # Windows that are not inside are not written: their rows are after the table.
         index = _outside_is_dropped(s, found, index, table.shape[0])
     is_unique = is_unique or index.size == 1
-    return from_table(s, _written(s, table, index, rows, word, is_unique), a.shape, order)
+    return from_table(s, combined_rows(s, table, index, rows, word, is_unique), a.shape, order)
 
 
 def _update_rows(
@@ -382,9 +382,10 @@ def _outside_is_dropped(s: Scope, found: Indexed, index: Array, tall: int) -> Ar
     return s.select(flat, index, after)
 
 
-def _written(
-    s: Scope, table: Array, index: Array, rows: Array, word: str, is_unique: bool
+def combined_rows(
+    s: Scope, table: Array, index: Array, rows: Array, word: str, is_unique: bool = False
 ) -> Array:
+    """Write rows [W, C] into a table [K, C], or combine them, at indices that may be equal."""
     tall, columns = table.shape
     if index.data is not None:
         known = np.broadcast_to(index.data, index.shape)
@@ -408,11 +409,6 @@ def _written(
     return (
         _latest(s, table, index, rows) if word == "set" else _by_rows(s, table, index, rows, word)
     )
-
-
-def combined_rows(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Array:
-    """Write rows [W, C] into a table [K, C], or combine them, at indices that may be equal."""
-    return _written(s, table, index, rows, word, False)
 
 
 def _unique(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Array:

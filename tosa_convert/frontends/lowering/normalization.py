@@ -104,15 +104,10 @@ def along(s: Scope, a: Array, axis: int, rank: int) -> Array:
 
 def _transformed(s: Scope, x: Array, scale: Array | None, bias: Array | None) -> Array:
     """Scale and move by arrays that broadcast to x."""
-    made = x if scale is None else mul(s, *_of_one_rank(s, x, converted(s, scale, x.dtype)))
+    made = x if scale is None else mul(s, *s.aligned([x, converted(s, scale, x.dtype)]))
     if bias is None or bias.number() == 0:
         return made
     return s.add(made, converted(s, bias, x.dtype))
-
-
-def _of_one_rank(s: Scope, a: Array, b: Array) -> tuple[Array, Array]:
-    first, second = s.aligned([a, b])
-    return first, second
 
 
 def batch_norm(

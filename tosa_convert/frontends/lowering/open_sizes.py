@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count, pairwise
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -97,6 +97,22 @@ def differs(what: str) -> NotLowered:
     """Return the refusal of a program that depends on sizes that are not fixed."""
     reason = f"the program depends on sizes that are not fixed: {what}"
     return NotLowered(reason, _FIX)
+
+
+class Decision(NamedTuple):
+    """What a node did with known numbers: its operator, its place, and its operands."""
+
+    operator: str
+    where: str
+    operands: bytes
+
+
+def refuse_other_decisions(one: Sequence[Decision], other: Sequence[Decision], verb: str) -> None:
+    """Refuse decisions about sizes that are not fixed, as trials show: the program would hold them."""
+    if one != other:
+        rows = zip(one, other, strict=False)
+        row = next((first for first, second in rows if first != second), None)
+        raise differs(f"{row.operator} ({row.where}) {verb} a size" if row else "its branches")
 
 
 def _block(one: Block, other: Block) -> Block:

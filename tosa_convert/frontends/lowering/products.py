@@ -73,6 +73,14 @@ def product(s: Scope, a: Array, b: Array, dtype: Any, zeros: Zeros = (0, 0)) -> 
     return converted(s, made, dtype)
 
 
+def by_matrix(s: Scope, a: Array, matrix: Any) -> Array:
+    """Multiply the last dimension by a constant matrix."""
+    held = constant(matrix.astype(a.dtype)[None])
+    flat = layout.reshape(s, a, (1, a.size // a.shape[-1], a.shape[-1]))
+    made = product(s, flat, held, a.dtype)
+    return layout.reshape(s, made, (*a.shape[:-1], matrix.shape[1]))
+
+
 def _is_folded(a: Array, b: Array, dtype: Any) -> bool:
     """Return whether the product of constants is not much larger than they are."""
     made = a.shape[0] * a.shape[1] * b.shape[2] * np.dtype(dtype).itemsize

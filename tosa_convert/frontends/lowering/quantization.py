@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.arithmetic import clamp, divided
+from tosa_convert.frontends.lowering.arithmetic import clip, divided
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
 from tosa_convert.frontends.lowering.types import (
@@ -108,7 +108,7 @@ def rounded(s: Scope, real: Array, zero: Array | None, dtype: Any) -> Array:
     number = 0 if zero is None else _common(zero)
     if number is None:
         assert zero is not None
-        whole = s.cast(_bounded(s, real, -_FAR, _FAR), INT32)
+        whole = s.cast(clip(s, real, -_FAR, _FAR), INT32)
         moved = s.add(whole, converted(s, _ranked(zero, real), INT32))
         return _as(s, s.minimum(s.maximum(moved, low), high), kind)
     if real.data is not None:
@@ -118,7 +118,7 @@ def rounded(s: Scope, real: Array, zero: Array | None, dtype: Any) -> Array:
         return s.cast(real, kind)  # CAST rounds and saturates so.
     if kind in _BYTES:
         return rescaled(s, s.cast(real, _INT16), kind, zero=number)
-    within = _bounded(s, real, float(low - number), float(high - number))
+    within = clip(s, real, float(low - number), float(high - number))
     if number == 0 and kind.itemsize == 1:
         return _as(s, s.cast(within, _INT8), kind)
     whole = s.cast(within, INT32)
@@ -129,7 +129,7 @@ def quantized_fp8(s: Scope, real: Array, dtype: Any, saturates: bool = True) -> 
     """Return numbers in an FP8 type; those beyond its greatest become that, or what CAST makes."""
     if saturates:
         most = float(ml_dtypes.finfo(np.dtype(dtype)).max)  # type: ignore[no-untyped-call]
-        real = _bounded(s, real, -most, most)
+        real = clip(s, real, -most, most)
     elif np.dtype(dtype) == ml_dtypes.float8_e5m2:
         raise NotLowered("beyond its range FP8 becomes NaN, and infinity in TOSA", "saturate")
     return s.cast(real, dtype)
@@ -159,12 +159,6 @@ def _halves(s: Scope, x: Array) -> tuple[Array, Array]:
     scaled = s.mul(x, 4097)
     high = s.sub(scaled, s.sub(scaled, x))
     return high, s.sub(x, high)
-
-
-def _bounded(s: Scope, x: Array, low: float, high: float) -> Array:
-    bounds = (constant(np.full((1,) * x.rank, n, x.dtype)) for n in (low, high))
-    first, last = bounds
-    return clamp(s, first, x, last)
 
 
 def _common(zero: Array) -> int | None:

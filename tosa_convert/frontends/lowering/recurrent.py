@@ -11,11 +11,12 @@ import numpy as np
 
 from tosa_convert.builder import Builder
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.arithmetic import clamp
+from tosa_convert.frontends.lowering.arithmetic import clip
 from tosa_convert.frontends.lowering.control_flow import UNROLLED, while_loop
 from tosa_convert.frontends.lowering.indexing import index32
 from tosa_convert.frontends.lowering.products import product
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, carrier, constant
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import carrier
 
 #: Operands of a CONCAT that every level of TOSA allows.
 _MOST_OPERANDS: Final = 64
@@ -307,10 +308,7 @@ def _gates(s: Scope, a: Array, size: int) -> list[Array]:
 
 
 def _clipped(s: Scope, a: Array, limit: float | None) -> Array:
-    if limit is None:
-        return a
-    low, high = (constant(np.full((1,) * a.rank, x, a.dtype)) for x in (-limit, limit))
-    return clamp(s, low, a, high)
+    return a if limit is None else clip(s, a, -limit, limit)
 
 
 def zero_state(batch: int, hidden: int, dtype: Any) -> Array:

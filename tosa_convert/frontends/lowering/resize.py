@@ -10,14 +10,12 @@ import numpy as np
 
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.indexing import rows_of_batches
-from tosa_convert.frontends.lowering.products import product
+from tosa_convert.frontends.lowering.products import by_matrix
 from tosa_convert.frontends.lowering.scope import Array, Scope, constant
 from tosa_convert.frontends.lowering.types import carrier
 from tosa_convert.rules.families.images import ResizeAxis
 
 Matrix = np.ndarray[Any, Any]
-#: The most dimensions of a tensor that level 8K allows.
-_MOST_DIMENSIONS: Final = 6
 #: Axes of an image that RESIZE changes, with the channels between batch and height.
 _HEIGHT_AND_WIDTH: Final = (2, 3)
 #: Types of which RESIZE takes the nearest element.
@@ -40,7 +38,7 @@ def selected(s: Scope, a: Array, indices: Mapping[int, Matrix]) -> Array:
             return s.viewed(resized(s, held, found, "NEAREST"), a.dtype)
     times = {axis: _times(index, a.shape[axis]) for axis, index in changed.items()}
     repeated = {axis: count for axis, count in times.items() if count}
-    if repeated and a.rank + len(repeated) <= _MOST_DIMENSIONS:
+    if repeated and a.rank + len(repeated) <= layout.MOST_DIMENSIONS:
         a = _repeated(s, a, repeated)
         changed = {axis: index for axis, index in changed.items() if axis not in repeated}
     for group in _neighbours(changed):
@@ -169,17 +167,21 @@ def _taken(s: Scope, a: Array, axis: int, indices: Matrix) -> Array:
 
 def resized(s: Scope, a: Array, axes: Sequence[ResizeAxis], mode: str) -> Array:
     """Resize height and width, the last two of four dimensions, by RESIZE."""
-    held = layout.transpose(s, a, (0, 2, 3, 1))
-    made = s.apply(
+    made = by_operator(s, layout.transpose(s, a, (0, 2, 3, 1)), axes, mode, a.dtype)
+    return layout.transpose(s, made, (0, 3, 1, 2))
+
+
+def by_operator(s: Scope, a: Array, axes: Sequence[ResizeAxis], mode: str, dtype: Any) -> Array:
+    """Resize [batch, height, width, channels] by RESIZE."""
+    return s.apply(
         "resize",
-        [held],
-        a.dtype,
+        [a],
+        dtype,
         scale=[n for axis in axes for n in axis[:2]],
         offset=[axis.offset for axis in axes],
         border=[axis.border for axis in axes],
         mode=mode,
     )
-    return layout.transpose(s, made, (0, 3, 1, 2))
 
 
 def linear_axis(size: int, wanted: int, is_aligned: bool) -> ResizeAxis:
@@ -206,10 +208,7 @@ def multiplied(s: Scope, a: Array, matrices: Mapping[int, Matrix]) -> Array:
         wanted = [k for k in order if k != axis] + [axis]
         a = layout.transpose(s, a, [order.index(k) for k in wanted])
         order = wanted
-        held = constant(matrix.T.astype(a.dtype)[None])
-        flat = layout.reshape(s, a, (1, a.size // a.shape[-1], a.shape[-1]))
-        made = product(s, flat, held, a.dtype)
-        a = layout.reshape(s, made, (*a.shape[:-1], len(matrix)))
+        a = by_matrix(s, a, matrix.T)
     return layout.transpose(s, a, np.argsort(order).tolist())
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.arithmetic import clamp
+from tosa_convert.frontends.lowering.arithmetic import clip
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.indexing import rows_of_batches
 from tosa_convert.frontends.lowering.products import product
@@ -130,8 +130,7 @@ def _rounded(s: Scope, x: Array) -> Array:
 
 def _within(s: Scope, x: Array, size: int) -> Array:
     """Move positions outside to the border."""
-    low, high = (constant(np.full((1,) * x.rank, n, np.float32)) for n in (0, size - 1))
-    return clamp(s, low, x, high)
+    return clip(s, x, 0.0, size - 1.0)
 
 
 def _reflected(s: Scope, x: Array, size: int, is_aligned: bool) -> Array:

@@ -13,16 +13,8 @@ import numpy.typing as npt
 from tosa_convert.builder import Builder
 from tosa_convert.builder.values import Value
 from tosa_convert.frontends.lowering import folding
-from tosa_convert.frontends.lowering.types import BOOL as BOOL
-from tosa_convert.frontends.lowering.types import FLOAT32 as FLOAT32
-from tosa_convert.frontends.lowering.types import INT32 as INT32
+from tosa_convert.frontends.lowering.types import BOOL, INT32, carrier, is_unsigned, refuse_empty
 from tosa_convert.frontends.lowering.types import NotLowered as NotLowered
-from tosa_convert.frontends.lowering.types import carrier as carrier
-from tosa_convert.frontends.lowering.types import is_float as is_float
-from tosa_convert.frontends.lowering.types import is_small as is_small
-from tosa_convert.frontends.lowering.types import is_unsigned as is_unsigned
-from tosa_convert.frontends.lowering.types import neutral as neutral
-from tosa_convert.frontends.lowering.types import refuse_empty as refuse_empty
 
 Data = npt.NDArray[Any]
 

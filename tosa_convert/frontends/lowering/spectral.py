@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.products import Window, conv_general_dilated, product
-from tosa_convert.frontends.lowering.scope import Array, Data, Scope, constant
+from tosa_convert.frontends.lowering.products import Window, by_matrix, conv_general_dilated
+from tosa_convert.frontends.lowering.scope import Array, Scope, constant
 
 
 def dft(
@@ -42,7 +42,7 @@ def dft(
     moved = layout.part(s, moved, last - 1, 0, used)
     matrix = matrix[0::2] if parts == 1 else matrix
     lead = moved.shape[:-2]
-    made = multiplied(s, layout.reshape(s, moved, (*lead, used * parts)), matrix)
+    made = by_matrix(s, layout.reshape(s, moved, (*lead, used * parts)), matrix)
     made = layout.reshape(s, made, (*lead, matrix.shape[1] // made_parts, made_parts))
     return layout.transpose(s, made, np.argsort(order).tolist())
 
@@ -67,14 +67,6 @@ def multiplied_frames(s: Scope, signal: Array, waves: Array, step: int) -> Array
     spec = (0, 3, 1, 2)
     made = conv_general_dilated(s, image, filters, window, (spec, spec, spec), signal.dtype)
     return layout.reshape(s, made, (made.shape[0], *made.shape[2:]))
-
-
-def multiplied(s: Scope, a: Array, matrix: Data) -> Array:
-    """Multiply the last dimension by a constant matrix."""
-    held = constant(matrix.astype(a.dtype).reshape(1, *matrix.shape))
-    flat = layout.reshape(s, a, (1, a.size // a.shape[-1], a.shape[-1]))
-    made = product(s, flat, held, a.dtype)
-    return layout.reshape(s, made, (*a.shape[:-1], matrix.shape[1]))
 
 
 def matrix_of_dft(length: int, used: int, is_inverse: bool, is_onesided: bool) -> Any:

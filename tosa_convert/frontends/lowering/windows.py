@@ -68,23 +68,11 @@ def windowed(
     a = layout.pad(s, a, low, high, border)
     kind = a.dtype
     a = s.widened(a) if is_small(kind) else a
-    made = by_slices(s, a, combination(s, word), window, strides, dilation)
-    return s.narrowed(made, kind) if is_small(kind) else made
-
-
-def by_slices(
-    s: Scope,
-    a: Array,
-    combine: Callable[[Array, Array], Array],
-    window: Sequence[int],
-    strides: Sequence[int],
-    dilation: Sequence[int],
-) -> Array:
-    """Reduce one dimension after another: combine the slices of all positions in the window."""
-    together = all_by_slices(
+    combine = combination(s, word)
+    (made,) = all_by_slices(
         s, [a], lambda xs, ys: [combine(xs[0], ys[0])], window, strides, dilation
     )
-    return together[0]
+    return s.narrowed(made, kind) if is_small(kind) else made
 
 
 def all_by_slices(
@@ -95,7 +83,7 @@ def all_by_slices(
     strides: Sequence[int],
     dilation: Sequence[int],
 ) -> Sequence[Array]:
-    """Reduce the windows of several arrays of one shape together, as `by_slices` does one's."""
+    """Reduce windows of arrays of one shape together: combine the slices of all positions in them."""
     if sum(window) > _MOST_SLICES:
         reason = f"a window of {list(window)} takes more than {_MOST_SLICES} slices"
         raise NotLowered(reason, "use a cumulative function or a convolution")

@@ -18,9 +18,10 @@ from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.lower_model import write_program
 from tosa_convert.frontends.lowering.open_sizes import (
-    differs,
+    Decision,
     lowered_openly,
     open_dimensions,
+    refuse_other_decisions,
     trial_sizes,
 )
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
@@ -28,7 +29,7 @@ from tosa_convert.frontends.lowering.types import carrier, refuse_empty
 from tosa_convert.frontends.onnx.cut import NodeCutter
 from tosa_convert.frontends.onnx.node import Item, Stop
 from tosa_convert.frontends.onnx.rules.elementwise import held_in_bytes
-from tosa_convert.frontends.onnx.walk import OTHER_FORM, Decision, Walk
+from tosa_convert.frontends.onnx.walk import OTHER_FORM, Walk
 from tosa_convert.frontends.onnx.weights import Weights, load
 from tosa_convert.frontends.process.request import (
     CONSTANTS,
@@ -191,8 +192,7 @@ def _value(info: Any) -> Value:
 
 def set_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Fix the sizes of inputs in place; a dimension that has a name gets one size everywhere."""
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = {info.name: info for info in model.graph.input if info.name not in constants}
+    inputs = {info.name: info for info in model.graph.input}
     for name in shapes:
         if name not in inputs:
             message = f"no input is called {name}"
@@ -257,8 +257,8 @@ def lower_model(
             for number, axis, symbol, _ in found:
                 dims[number][axis].dim_value = sizes[symbol][trial]
             before, made = made.decisions, lower_graph(model, weights, narrow)
-            if trial and before != made.decisions:
-                raise differs(_first_difference(before, made.decisions))
+            if trial:
+                refuse_other_decisions(before, made.decisions, "compares or rounds")
             return made.graph
 
         graph = lowered_openly(lower)
@@ -278,15 +278,6 @@ def _option(name: str, shape: Sequence[Any]) -> str:
     """Return the option that fixes the sizes of an input; 1 for each that is open."""
     sizes = "x".join(str(size) if _is_size(size) else "1" for size in shape)
     return shlex.join(["--input-shape", f"{name}={sizes}"])
-
-
-def _first_difference(one: Sequence[Decision], other: Sequence[Decision]) -> str:
-    """Return the first comparison with a size that is not fixed: the program would hold its result."""
-    rows = zip(one, other, strict=False)
-    row = next((first for first, second in rows if first != second), None)
-    return (
-        "its branches" if row is None else f"{row.operator} ({row.where}) compares or rounds a size"
-    )
 
 
 def lower_graph(

@@ -45,22 +45,16 @@ class Walks(Protocol):
 
     def graph(
         self, scope: Scope, graph: Any, given: Sequence[Item], outer: Names | None = None
-    ) -> list[Item]:
-        """Return the results of a graph."""
+    ) -> list[Item]: ...
 
     def node(
         self, scope: Scope, node: Any, given: Sequence[Item | None], names: Names
-    ) -> Sequence[Item]:
-        """Return the results of a node."""
+    ) -> Sequence[Item]: ...
 
-    def constant(self, tensor: Any) -> Array:
-        """Return a tensor of the model."""
+    def constant(self, tensor: Any) -> Array: ...
 
     def decide(self, operator: str, operands: bytes) -> None:
         """Note that a node compares known numbers."""
-
-    def held(self, data: Data) -> Array:
-        """Return a constant; FP64 becomes the type that is asked for."""
 
     def dtype(self, number: int) -> Any:
         """Return the element type of ONNX's number of it."""

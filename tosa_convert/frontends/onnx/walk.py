@@ -8,13 +8,14 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import onnx
 from onnx import defs, helper
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.frontends.lowering.open_sizes import Decision
 from tosa_convert.frontends.lowering.scope import Array, Data, NotLowered, Scope, whole_data
 from tosa_convert.frontends.onnx.cut import NodeCutter
 from tosa_convert.frontends.onnx.node import (
@@ -71,14 +72,6 @@ _DECIDING: Final = frozenset(
 _ROUNDING: Final = frozenset(("Div", "Floor", "Ceil", "Round", "Cast"))
 _UNKNOWN: Final = "ONNX does not define it"
 _INSIDE: Final = "it is inside a loop, a branch or a function"
-
-
-class Decision(NamedTuple):
-    """A comparison or rounding of known numbers: its operator, its node, and its operands."""
-
-    operator: str
-    where: str
-    operands: bytes
 
 
 class Walk:

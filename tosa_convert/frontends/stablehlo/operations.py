@@ -36,15 +36,14 @@ _FUNCTIONS: Final = {
     **{
         name: name
         for name in (
-            *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i1e", "cbrt"),
+            *("abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh"),
+            *("bessel_i1e", "cbrt"),
             *("ceil", "clamp", "complex", "conj", "cosh", "digamma", "erf", "erf_inv", "erfc"),
             *("floor", "is_finite", "lgamma", "log", "logistic", "mulhi", "polygamma"),
             *("rsqrt", "select", "shift_left", "shift_right_arithmetic"),
             *("shift_right_logical", "sign", "sinh", "sqrt", "square", "tan", "tanh", "zeta"),
         )
     },
-    "abs": "abs",
-    "add": "add",
     "cosine": "cos",
     "count_leading_zeros": "clz",
     "divide": "div",
@@ -62,14 +61,6 @@ _FUNCTIONS: Final = {
     "sine": "sin",
     "subtract": "sub",
 }
-_COMPARISONS: Final = {
-    "EQ": lax.eq,
-    "NE": lax.ne,
-    "GE": lax.ge,
-    "GT": lax.gt,
-    "LE": lax.le,
-    "LT": lax.lt,
-}
 #: CHLO's operations on operands of other shapes, and what they compute once these are equal.
 _BROADCAST: Final = (
     *("add", "and", "atan2", "complex", "divide", "maximum", "minimum", "multiply", "next_after"),
@@ -84,7 +75,7 @@ def _compare(op: Operation) -> Any:
     if op.attributes.text("compare_type") != "TOTALORDER" or not jnp.issubdtype(
         x.dtype, jnp.floating
     ):
-        return _COMPARISONS[direction](x, y)
+        return getattr(lax, direction.lower())(x, y)
     # JAX's own primitives of the total order, in which a NaN is above all numbers.
     if direction in ("GT", "GE"):
         x, y = y, x

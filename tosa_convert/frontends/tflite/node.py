@@ -20,12 +20,10 @@ from tosa_convert.frontends.lowering.scope import (
     Data,
     NotLowered,
     Scope,
-    carrier,
     constant,
-    is_float,
-    refuse_empty,
     whole_data,
 )
+from tosa_convert.frontends.lowering.types import carrier, is_float, refuse_empty
 from tosa_convert.frontends.tflite.read import Operator, Tensor, TfliteFile
 from tosa_convert.frontends.tflite.scales import ACTIVATIONS, rounded, single
 
@@ -110,8 +108,7 @@ class Walks(Protocol):
     variables: dict[str, Any]
     padded: list[tuple[Array, Array, list[tuple[int, int]]]]
 
-    def graph(self, scope: Scope, part: TfliteFile, given: Sequence[Array]) -> list[Array]:
-        """Return the results of a subgraph."""
+    def graph(self, scope: Scope, part: TfliteFile, given: Sequence[Array]) -> list[Array]: ...
 
 
 @dataclass(frozen=True, slots=True)

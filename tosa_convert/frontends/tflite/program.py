@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -13,28 +13,21 @@ from tosa_convert.builder import Builder
 from tosa_convert.builder.values import Value as ProgramValue
 from tosa_convert.frontends.lowering.cut import Cutter
 from tosa_convert.frontends.lowering.open_sizes import (
-    differs,
+    Decision,
     lowered_openly,
     open_dimensions,
+    refuse_other_decisions,
     trial_sizes,
 )
-from tosa_convert.frontends.lowering.scope import (
-    BOOL,
-    Array,
-    NotLowered,
-    Scope,
-    carrier,
-    refuse_empty,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
+from tosa_convert.frontends.lowering.types import BOOL, carrier, refuse_empty
 from tosa_convert.frontends.process.request import NotLowered as Left
 from tosa_convert.frontends.read_result import with_own_outputs
 from tosa_convert.frontends.tflite.node import argument, plain_of
 from tosa_convert.frontends.tflite.read import DamagedError, Tensor, TfliteFile
-from tosa_convert.frontends.tflite.walk import Decision, Walk
+from tosa_convert.frontends.tflite.walk import Walk
+from tosa_convert.frontends.unlowered import THE_MODEL
 from tosa_convert.graph.model import Graph
-
-#: In place of an operator's name, if none is to blame.
-_THE_MODEL: Final = "the model"
 
 
 @dataclass(frozen=True)
@@ -75,14 +68,14 @@ def lower_model(
             for position, axis, _, _ in found:
                 sizes[numbers[position]][axis] = trials[axis][trial]
             before, made = made.decisions, _lower(model, file, sizes, narrow)
-            if trial and before != made.decisions:
-                raise differs(_first_difference(before, made.decisions))
+            if trial:
+                refuse_other_decisions(before, made.decisions, "compares")
             return made.graph
 
         graph = lowered_openly(lower)
     except NotLowered as problem:
         hint = _options(model, shapes)
-        return Lowered(None, [Left(operator=_THE_MODEL, reason=problem.reason, hint=hint)])
+        return Lowered(None, [Left(operator=THE_MODEL, reason=problem.reason, hint=hint)])
     return made if graph is None else Lowered(graph, [])
 
 
@@ -95,13 +88,6 @@ def _options(model: TfliteFile, shapes: Mapping[int, tuple[int, ...]]) -> str:
             text = "x".join("1" if size < 0 else str(size) for size in sizes)
             words += ["--input-shape", f"{model.input_name(number)}={text}"]
     return f"set them: {shlex.join(words)}"
-
-
-def _first_difference(one: Sequence[Decision], other: Sequence[Decision]) -> str:
-    """Return the first comparison with a size that is not fixed: the program would hold its result."""
-    rows = zip(one, other, strict=False)
-    row = next((first for first, second in rows if first != second), None)
-    return "its branches" if row is None else f"{row.operator} ({row.where}) compares a size"
 
 
 def _lower(
@@ -132,7 +118,7 @@ def _lower(
     try:
         results = walk.graph(scope, model, given)
     except NotLowered as problem:
-        walk.problems.append(Left(operator=_THE_MODEL, reason=problem.reason))
+        walk.problems.append(Left(operator=THE_MODEL, reason=problem.reason))
         results = []
     if walk.damage:
         raise DamagedError(walk.damage[0])

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.scope import INT32, Array, Scope, carrier
+from tosa_convert.frontends.lowering.scope import Array, Scope
+from tosa_convert.frontends.lowering.types import INT32, carrier
 from tosa_convert.frontends.tflite.scales import Scale, rescale_of
 
 Integers = npt.NDArray[np.int64]

@@ -7,12 +7,13 @@ import struct
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.lowering.cut import Cutter
+from tosa_convert.frontends.lowering.open_sizes import Decision
 from tosa_convert.frontends.lowering.scope import Array, Data, NotLowered, Scope, whole_data
 from tosa_convert.frontends.process.request import CutOperator
 from tosa_convert.frontends.process.request import NotLowered as Left
@@ -44,14 +45,6 @@ _DEEPEST: Final = 32
 _REPORT: Final = "if TFLite runs the model, please report it"
 _PARTS: Final = "take the real and imaginary parts"
 _INSIDE: Final = "it is inside a loop or a branch, out of which nothing can be cut"
-
-
-class Decision(NamedTuple):
-    """A comparison of known numbers: its operator, its place, and its operands."""
-
-    operator: str
-    where: str
-    operands: bytes
 
 
 class Walk:

@@ -478,7 +478,7 @@ def drop_checks(program: Any) -> list[str]:
     """Take the checks of data out of a program, in place; return a warning that names them."""
     found: Counter[str] = Counter()
     for node in reversed(list(program.graph.nodes)):
-        name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+        name = _name(node)
         if node.op == "call_function" and name in CHECKS and not node.users:
             texts = [one for one in node.args if isinstance(one, str)]
             found[f"{name} {place_of(node)}".strip() + "".join(f" ({t})" for t in texts)] += 1
@@ -578,12 +578,11 @@ def scatter_remarks(program: Any) -> list[str]:
     }
     places: Counter[str] = Counter()
     for node in program.graph.nodes:
-        name, position = _name(node).removesuffix("_"), 0
+        name = _name(node).removesuffix("_")
         if node.op != "call_function" or name not in _SCATTERS or len(node.args) < 3:
             continue
-        position = _SCATTERS[name]
         accumulates = name == "index_put" and True in node.args[3:]
-        indices = node.args[position]
+        indices = node.args[_SCATTERS[name]]
         given = [one for one in (indices if name == "index_put" else [indices]) if one is not None]
         if accumulates or "reduce" in (*node.kwargs, node.target._overloadname):
             continue

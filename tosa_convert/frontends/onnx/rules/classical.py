@@ -14,7 +14,7 @@ from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.functions import power, sqrt
 from tosa_convert.frontends.lowering.indexing import index32, rows_at, rows_of_batches
 from tosa_convert.frontends.lowering.normalization import softmax
-from tosa_convert.frontends.lowering.products import product
+from tosa_convert.frontends.lowering.products import by_matrix
 from tosa_convert.frontends.lowering.reductions import extreme, position, summed
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
 from tosa_convert.frontends.lowering.types import FLOAT32, INT32
@@ -68,9 +68,8 @@ def _scores(n: Node, rows: int) -> Array:
     """Multiply the features by the coefficients of each row, and add the intercepts."""
     s, x = n.scope, _real(n)
     weights = np.array(n.get("coefficients"), np.float32).reshape(rows, -1)
-    left = layout.reshape(s, x, (1, x.size // weights.shape[1], weights.shape[1]))
-    made = product(s, left, constant(np.ascontiguousarray(weights.T)[None]), FLOAT32)
-    made = layout.reshape(s, made, (left.shape[1], rows))
+    x = layout.reshape(s, x, (x.size // weights.shape[1], weights.shape[1]))
+    made = by_matrix(s, x, np.ascontiguousarray(weights.T))
     intercepts = n.get("intercepts")
     return s.add(made, _floats(made, intercepts)) if intercepts else made
 
@@ -148,18 +147,14 @@ def _tree_ensemble(n: Node) -> Array:
     for index, path in enumerate(paths):
         for node, result in path:
             ways[node, index] = 1 if result else -1
-    agreed = _multiplied(s, converted(s, decisions, x.dtype), ways)
+    agreed = by_matrix(s, converted(s, decisions, x.dtype), ways)
     needed = (ways > 0).sum(axis=0).astype(x.dtype).reshape(1, 1, -1)
     reached = converted(s, s.equal(agreed, constant(needed)), x.dtype)
     targets = np.array(n.get("leaf_targetids"))[leaves]
     weights = np.zeros((len(leaves), int(n.get("n_targets"))))
     weights[np.arange(len(leaves)), targets] = _tensor(n, "leaf_weights")[leaves]
-    made = _multiplied(s, reached, weights)
+    made = by_matrix(s, reached, weights)
     return layout.reshape(s, made, made.shape[1:])
-
-
-def _multiplied(s: Scope, a: Array, matrix: Any) -> Array:
-    return product(s, a, constant(matrix.astype(a.dtype)[None]), a.dtype)
 
 
 def _tensor(n: Node, name: str) -> Any:
@@ -269,7 +264,7 @@ def _count_ngrams(n: Node) -> Array:
     matrix = np.zeros((len(places), int(outputs.max()) + 1), np.float32)
     matrix[np.arange(len(places)), places] = 1
     table = layout.reshape(s, layout.concatenate(s, counts, 1), (1, rows.shape[0], len(places)))
-    result = _weighted(n, product(s, table, constant(matrix[None]), FLOAT32), outputs)
+    result = _weighted(n, by_matrix(s, table, matrix), outputs)
     return layout.reshape(s, result, (*x.shape[:-1], matrix.shape[1]))
 
 

@@ -215,7 +215,7 @@ def _clip(n: Node) -> Array:
     high = constant(most.astype(x.dtype)) if high is None else high
     ends = low.number(), high.number()
     if None not in ends and not any(np.isnan(float(end)) for end in ends):
-        return arithmetic.clip(s, x, min(float(ends[0]), float(ends[1])), float(ends[1]))
+        return arithmetic.clip(s, x, *map(float, ends))
     made = s.maximum(*ranked(s, x, low))
     return s.minimum(*ranked(s, made, high))
 
@@ -279,11 +279,9 @@ _FEW_NUMBERS: Final = {
 
 def held_in_bytes(model: Any) -> list[str]:
     """Return remarks on the inputs and outputs of such integers."""
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = [info for info in model.graph.input if info.name not in constants]
     return [
         f"{info.name} has 8 bits, since TOSA's CAST takes no integers of fewer"
-        for info in (*inputs, *model.graph.output)
+        for info in (*model.graph.input, *model.graph.output)
         if info.type.tensor_type.elem_type in _FEW_NUMBERS
     ]
 

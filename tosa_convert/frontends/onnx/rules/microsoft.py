@@ -10,7 +10,7 @@ import numpy as np
 from onnx import helper
 
 from tosa_convert.frontends.lowering import activations, layout, normalization
-from tosa_convert.frontends.lowering.arithmetic import clamp
+from tosa_convert.frontends.lowering.arithmetic import clip
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
 from tosa_convert.frontends.lowering.types import FLOAT32
 from tosa_convert.frontends.onnx.node import Item, Node, Rule
@@ -48,8 +48,7 @@ def _activated(n: Node, x: Array, parameters: Sequence[float]) -> Array:
     if not kind:
         return x
     if kind == "Clip":
-        low, high = (constant(np.full((1,) * x.rank, value, x.dtype)) for value in parameters)
-        return clamp(n.scope, low, x, high)
+        return clip(n.scope, x, *parameters)
     if kind not in _FUSED:
         raise NotLowered(f"its activation is {kind}", f"use one of {', '.join(_FUSED)} or Clip")
     return _onnx(n, kind, x, **dict(zip(_FUSED[kind], parameters, strict=False)))

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout, quantization
-from tosa_convert.frontends.lowering.arithmetic import clamp, divided
+from tosa_convert.frontends.lowering.arithmetic import clip, divided
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.reductions import extreme
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
@@ -113,10 +113,10 @@ def _dynamic_quantize(n: Node) -> Sequence[Array]:
     span = s.sub(high, low)
     # onnxruntime gives zeros the scale 1.
     span = s.select(s.equal(span, 0), 255, span)
-    scale = quantization.divided_once(s, span, _number(255, x))
+    scale = quantization.divided_once(s, span, constant(np.full(ones, 255, x.dtype)))
     initial = s.elementwise("negate", quantization.divided_once(s, low, scale))
     # What is quantised is in the range, so that INT16 holds all quotients.
-    whole = s.cast(clamp(s, _number(0, x), initial, _number(255, x)), np.int16)
+    whole = s.cast(clip(s, initial, 0.0, 255.0), np.int16)
     zero = s.cast(whole, INT32)
     moved = s.add(s.cast(s.cast(quantization.divided_once(s, x, scale), np.int16), INT32), zero)
     bounded = s.minimum(s.maximum(moved, 0), 255)
@@ -125,10 +125,6 @@ def _dynamic_quantize(n: Node) -> Sequence[Array]:
         layout.reshape(s, scale, ()),
         layout.reshape(s, s.narrowed(zero, _UINT8), ()),
     )
-
-
-def _number(value: float, like: Array) -> Array:
-    return constant(np.full((1,) * like.rank, value, like.dtype))
 
 
 # -- products --------------------------------------------------------------------------------------

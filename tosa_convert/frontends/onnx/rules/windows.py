@@ -14,7 +14,7 @@ from tosa_convert.frontends.lowering import layout, windows
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.functions import power, sqrt
 from tosa_convert.frontends.lowering.indexing import as_rows, from_rows, index32, write_rows
-from tosa_convert.frontends.lowering.products import product
+from tosa_convert.frontends.lowering.products import by_matrix
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
 from tosa_convert.frontends.lowering.types import is_float
 from tosa_convert.frontends.onnx.node import Node, Rule
@@ -162,7 +162,7 @@ def _column_to_image(n: Node) -> Array:
         if all(0 <= p < size for p, size in zip(at, image, strict=True)):
             matrix[row, np.ravel_multi_index(at, image)] = 1
     flat = layout.reshape(s, x, (1, batch * channels, inputs))
-    made = product(s, flat, constant(matrix[None]), x.dtype)
+    made = by_matrix(s, flat, matrix)
     return layout.reshape(s, made, (batch, channels, *image))
 
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import control_flow
-from tosa_convert.frontends.lowering.scope import BOOL, Array, NotLowered, Scope, carrier
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
+from tosa_convert.frontends.lowering.types import BOOL, carrier
 from tosa_convert.frontends.tflite.node import Node, Rule, Stop, as_held, element_of
 from tosa_convert.frontends.tflite.read import Tensor, TfliteFile, operator_name
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, carrier
+from tosa_convert.frontends.lowering.scope import Array, NotLowered
+from tosa_convert.frontends.lowering.types import carrier
 from tosa_convert.frontends.tflite.node import Node, as_held, element_of
 
 #: What the domain of TFLite's operators is called.

@@ -12,14 +12,11 @@ from tosa_convert.frontends.lowering import activations, arithmetic, functions, 
 from tosa_convert.frontends.lowering.arithmetic import computed, divided
 from tosa_convert.frontends.lowering.conversion import bitcast, converted
 from tosa_convert.frontends.lowering.reductions import by_operator
-from tosa_convert.frontends.lowering.scope import (
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import (
     FLOAT32,
     INT32,
-    Array,
-    NotLowered,
-    Scope,
     carrier,
-    constant,
     is_float,
     is_small,
     is_unsigned,
@@ -79,7 +76,7 @@ def _floor_of_quotient(s: Scope, x: Array, y: Array) -> Array:
     """Divide what a multiple of the divisor, of which the exact rest is taken."""
     rest = arithmetic.floor_remainder(s, x, y)
     inverse = s.elementwise("reciprocal", y)
-    whole = functions.round_(s, s.mul(s.sub(x, rest), inverse), _TO_EVEN)
+    whole = functions.round_to_even(s, s.mul(s.sub(x, rest), inverse))
     usual = s.elementwise("floor", s.mul(x, inverse))
     sizes = [s.elementwise("abs", one) for one in (x, y)]
     is_usual = s.both(s.greater(np.inf, s.maximum(*sizes)), s.greater(sizes[1], 0))
@@ -150,12 +147,8 @@ def _squared_difference(s: Scope, x: Array, y: Array) -> Array:
 # -- comparisons and bits --------------------------------------------------------------------------
 
 
-def equal(s: Scope, x: Array, y: Array) -> Array:
-    return arithmetic.equals(s, x, y)
-
-
 COMPARISONS: Final[dict[str, Callable[[Scope, Array, Array], Array]]] = {
-    "EQUAL": equal,
+    "EQUAL": arithmetic.equals,
     "NOT_EQUAL": arithmetic.ne,
     "GREATER": partial(arithmetic.compared, name="greater"),
     "GREATER_EQUAL": partial(arithmetic.compared, name="greater_equal"),
@@ -229,20 +222,9 @@ def _fake_quant(n: Node) -> Array:
 # -- functions -------------------------------------------------------------------------------------
 
 
-class _Even:
-    name = "TO_NEAREST_EVEN"
-
-
-_TO_EVEN: Final = _Even()
-
-
 def zeros(n: Node) -> Array:
     a = n.array(0)
     return Array(a.dtype, a.shape, np.zeros((1,) * a.rank, a.dtype))
-
-
-def _sign(s: Scope, x: Array) -> Array:
-    return arithmetic.sign(s, x)
 
 
 def _leaky_relu(n: Node) -> Array:
@@ -290,15 +272,15 @@ RULES: Final[dict[str, Rule]] = {
     "MUL": arithmetic_of("mul"),
     "NEG": elementwise(arithmetic.neg),
     "POW": _power,
-    "PRELU": elementwise(lambda s, x, slope: activations.leaky_relu(s, x, slope)),
+    "PRELU": elementwise(activations.leaky_relu),
     "RELU": lambda n: n.bounded(n.array(0), 0.0, None),
     "RELU6": _clipped(0.0, 6.0),
     "RELU_0_TO_1": _clipped(0.0, 1.0),
     "RELU_N1_TO_1": _clipped(-1.0, 1.0),
     "RIGHT_SHIFT": _right_shift,
-    "ROUND": elementwise(lambda s, x: functions.round_(s, x, _TO_EVEN)),
+    "ROUND": elementwise(functions.round_to_even),
     "RSQRT": operator("rsqrt"),
-    "SIGN": elementwise(_sign),
+    "SIGN": elementwise(arithmetic.sign),
     "SIN": operator("sin"),
     "SQRT": elementwise(functions.sqrt),
     "SQUARE": elementwise(lambda s, x: added(s, "mul", x, x)),

@@ -13,7 +13,8 @@ from tosa_convert.frontends.lowering.arithmetic import clip
 from tosa_convert.frontends.lowering.normalization import layer_norm
 from tosa_convert.frontends.lowering.recurrent import States
 from tosa_convert.frontends.lowering.reductions import by_operator
-from tosa_convert.frontends.lowering.scope import INT32, Array, Data, Scope, constant
+from tosa_convert.frontends.lowering.scope import Array, Data, Scope, constant
+from tosa_convert.frontends.lowering.types import INT32
 from tosa_convert.frontends.tflite import integer_functions
 from tosa_convert.frontends.tflite.rescale import gathered, rescaled
 from tosa_convert.frontends.tflite.rules.lstm_integers import Integers

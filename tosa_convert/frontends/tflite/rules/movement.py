@@ -18,21 +18,13 @@ from tosa_convert.frontends.lowering.indexing import (
     dynamic_update_slice,
     from_rows,
     index32,
-    offsets,
     rows_at,
     rows_of_batches,
     write_rows,
 )
 from tosa_convert.frontends.lowering.reductions import by_operator
-from tosa_convert.frontends.lowering.scope import (
-    BOOL,
-    FLOAT32,
-    INT32,
-    Array,
-    NotLowered,
-    constant,
-    whole_data,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant, whole_data
+from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, INT32
 from tosa_convert.frontends.tflite.node import Node, Rule, place
 
 _SPATIAL: Final = "TFLite moves blocks of 3 or 4 dimensions"
@@ -394,14 +386,9 @@ def _one_hot(n: Node) -> Array:
     rank = indices.rank + 1
     axis = place(n.option(0), rank)
     each = layout.reshape(s, indices, (*indices.shape[:axis], 1, *indices.shape[axis:]))
-    is_on = s.equal(each, offsets_like(indices, depth, rank, axis))
+    shape = [depth if k == axis else 1 for k in range(rank)]
+    is_on = s.equal(each, layout.iota(indices.dtype, shape, axis))
     return s.select(is_on, *(layout.reshape(s, one, (1,) * rank) for one in (on, off)))
-
-
-def offsets_like(a: Array, size: int, rank: int, axis: int) -> Array:
-    made = offsets(size, rank, axis)
-    assert made.data is not None
-    return constant(made.data.astype(a.dtype))
 
 
 def _diagonal(n: Node) -> Array:

@@ -15,15 +15,8 @@ from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.functions import power
 from tosa_convert.frontends.lowering.normalization import log_softmax
 from tosa_convert.frontends.lowering.reductions import by_operator
-from tosa_convert.frontends.lowering.scope import (
-    FLOAT32,
-    INT32,
-    Array,
-    NotLowered,
-    Scope,
-    constant,
-    is_float,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import FLOAT32, INT32, is_float
 from tosa_convert.frontends.tflite import integer_functions
 from tosa_convert.frontends.tflite.node import Node, Rule
 from tosa_convert.frontends.tflite.rescale import ONE, rescaled

@@ -11,15 +11,8 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.products import Window, conv_general_dilated, product
-from tosa_convert.frontends.lowering.scope import (
-    FLOAT32,
-    INT32,
-    Array,
-    NotLowered,
-    Scope,
-    constant,
-    is_float,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import FLOAT32, INT32, is_float
 from tosa_convert.frontends.tflite.node import Node, Rule, scale_of
 from tosa_convert.frontends.tflite.read import Tensor
 from tosa_convert.frontends.tflite.rescale import rescaled

@@ -10,17 +10,8 @@ import numpy as np
 from tosa_convert.frontends.lowering import arithmetic, layout
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.quantization import centred
-from tosa_convert.frontends.lowering.scope import (
-    BOOL,
-    FLOAT32,
-    INT32,
-    Array,
-    NotLowered,
-    Scope,
-    constant,
-    is_float,
-    is_unsigned,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, INT32, is_float, is_unsigned
 from tosa_convert.frontends.tflite.integer_functions import quotients
 from tosa_convert.frontends.tflite.node import Node, Rule
 from tosa_convert.frontends.tflite.rescale import (

@@ -10,7 +10,8 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.recurrent import States
 from tosa_convert.frontends.lowering.reductions import by_operator
-from tosa_convert.frontends.lowering.scope import INT32, Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import INT32
 from tosa_convert.frontends.tflite.node import Node, Rule
 from tosa_convert.frontends.tflite.rescale import rescaled
 from tosa_convert.frontends.tflite.rules.sequences import (

@@ -11,15 +11,8 @@ from tosa_convert.frontends.lowering import layout, reductions, sorting
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.normalization import mean
 from tosa_convert.frontends.lowering.reductions import by_operator
-from tosa_convert.frontends.lowering.scope import (
-    INT32,
-    Array,
-    NotLowered,
-    Scope,
-    constant,
-    is_float,
-    neutral,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import INT32, is_float, neutral
 from tosa_convert.frontends.tflite.node import Node, Rule, place
 from tosa_convert.frontends.tflite.rescale import ONE, rescaled
 from tosa_convert.frontends.tflite.rules.elementwise import zeros

@@ -16,16 +16,14 @@ from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.arithmetic import clip
 from tosa_convert.frontends.lowering.recurrent import Cell, run_cell
 from tosa_convert.frontends.lowering.scope import (
-    INT32,
     Array,
     Data,
     NotLowered,
     Scope,
-    carrier,
     constant,
-    is_float,
     whole_data,
 )
+from tosa_convert.frontends.lowering.types import INT32, carrier, is_float
 from tosa_convert.frontends.tflite.node import Node
 from tosa_convert.frontends.tflite.scales import ACTIVATIONS
 

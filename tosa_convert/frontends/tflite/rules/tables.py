@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.frontends.lowering import arithmetic
-from tosa_convert.frontends.lowering.scope import INT32, Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.types import INT32
 from tosa_convert.frontends.tflite.integer_functions import shifted_right
 from tosa_convert.frontends.tflite.node import Node, Rule
 from tosa_convert.frontends.tflite.rescale import (

@@ -10,14 +10,8 @@ import numpy as np
 
 from tosa_convert.frontends.lowering import layout, resize
 from tosa_convert.frontends.lowering.functions import sqrt
-from tosa_convert.frontends.lowering.scope import (
-    INT32,
-    Array,
-    NotLowered,
-    Scope,
-    carrier,
-    is_float,
-)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
+from tosa_convert.frontends.lowering.types import INT32, carrier, is_float
 from tosa_convert.frontends.lowering.windows import averaged, windowed
 from tosa_convert.frontends.tflite.node import Node, Rule
 from tosa_convert.frontends.tflite.rescale import rescaled
@@ -94,16 +88,6 @@ def _sizes(n: Node, x: Array) -> list[tuple[int, int]]:
     return list(zip(x.shape[1:3], wanted, strict=True))
 
 
-def _resize(s: Scope, x: Array, axes: Sequence[ResizeAxis], mode: str) -> Any:
-    return s.builder.resize(
-        s.whole(x),
-        [number for axis in axes for number in axis[:2]],
-        [axis.offset for axis in axes],
-        [axis.border for axis in axes],
-        mode=mode,
-    )
-
-
 def _nearest(n: Node) -> Array:
     s, x = n.scope, n.array(0)
     aligned, half = n.flag(0), n.flag(1)
@@ -116,7 +100,7 @@ def _nearest(n: Node) -> Array:
         axes = [resize.nearest(x.shape[axis], index) for axis, index in indices.items()]
         found = [axis for axis in axes if axis is not None]
         if len(found) == len(axes):
-            made = s.array(_resize(s, held, found, "NEAREST"), held.dtype)
+            made = resize.by_operator(s, held, found, "NEAREST", held.dtype)
             return s.viewed(made, x.dtype)
     return resize.selected(s, x, indices)
 
@@ -145,8 +129,7 @@ def _bilinear(n: Node) -> Array:
         raise NotLowered(_FACTOR, _STEPS)
     if n.result.dtype == "int16":
         return _away_from_zero(s, x, axes)
-    wide = s.array(_resize(s, x, axes, "BILINEAR"), INT32)
-    return _divided(s, wide)
+    return _divided(s, resize.by_operator(s, x, axes, "BILINEAR", INT32))
 
 
 def _divided(s: Scope, wide: Array) -> Array:
@@ -175,7 +158,7 @@ def _of_floats(
 ) -> Array:
     axes = [_exact(*pair, aligned=aligned, half=half) for pair in pairs]
     if x.data is None and all(axis.is_allowed() for axis in axes):
-        return s.array(_resize(s, x, axes, "BILINEAR"), x.dtype)
+        return resize.by_operator(s, x, axes, "BILINEAR", x.dtype)
     matrices = {}
     for axis, ((size, wanted), row) in enumerate(zip(pairs, axes, strict=True), 1):
         at = (np.arange(wanted) * row.denominator + row.offset) / row.numerator
@@ -195,7 +178,7 @@ def _of_unsigned(
     shift = 30 + (fractions - 1).bit_length()
     # A multiplier that is rounded up keeps halves at least halves.
     scale = -(-(1 << shift) // fractions), shift
-    wide = s.array(_resize(s, x, axes, "BILINEAR"), INT32)
+    wide = resize.by_operator(s, x, axes, "BILINEAR", INT32)
     positive = s.add(wide, _HALF * fractions)
     return rescaled(s, positive, scale, np.int8, zero=-_HALF, is_once=True)
 
@@ -225,7 +208,7 @@ def _away_from_zero(s: Scope, x: Array, axes: Sequence[ResizeAxis]) -> Array:
     """
 
     def rounded_up(source: Array) -> Array:
-        wide = s.array(_resize(s, source, axes, "BILINEAR"), np.int64)  # INT48
+        wide = resize.by_operator(s, source, axes, "BILINEAR", np.int64)  # INT48
         scale = 1 << 14, 14 + _FRACTION_BITS
         return rescaled(s, wide, scale, np.int16, is_narrow=True)
 

@@ -46,7 +46,7 @@ def _binary(function: Callable[..., Array], *, promotes: bool = False, **named: 
     """Return the rule of a function of two arrays, in the type of the result or of both operands."""
 
     def rule(n: Node, a: Any, b: Any) -> Array:
-        kind = n.promoted(0, 1) if promotes else n.dtype
+        kind = n.promoted() if promotes else n.dtype
         return function(n.scope, *n.arrays(a, b, dtype=kind), **named)
 
     return rule

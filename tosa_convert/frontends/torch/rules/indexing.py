@@ -240,7 +240,7 @@ def _search_sorted(
     """Count the boundaries below each value."""
     if sorter is not None:
         raise NotLowered("its boundaries are sorted by indices", "sort them before")
-    s, kind = n.scope, n.promoted(0, 1)
+    s, kind = n.scope, n.promoted()
     if table.rank > 1:
         table = layout.reshape(s, table, (*table.shape[:-1], 1, table.shape[-1]))
     x, limit = n.arrays(layout.reshape(s, values, (*values.shape, 1)), table, dtype=kind)
@@ -249,9 +249,7 @@ def _search_sorted(
     return n.convert(summed(s, s.cast(is_below, INT32), (is_below.rank - 1,)), n.dtype)
 
 
-# -- writing ---------------------------------------------------------------------------------------
-
-# -- elements ------------------------------------------------------------------------------------
+# -- writing elements ----------------------------------------------------------------------------
 
 
 def _scatter(n: Node, a: Array, dim: int, index: Array, source: Array) -> Array:
@@ -375,7 +373,7 @@ def _reduced(n: Node, a: Array, axis: int, word: str) -> Array:
     return extreme(n.scope, a, (axis,), word)
 
 
-# -- rows ----------------------------------------------------------------------------------------
+# -- writing rows --------------------------------------------------------------------------------
 
 
 def _written(n: Node, table: Array, index: Array, rows: Array) -> Array:

@@ -139,14 +139,9 @@ class Node:
         rank = max(item.rank for item in found)
         return [self.ranked(item, rank) for item in found]
 
-    def promoted(self, *places: int) -> np.dtype[Any]:
-        """Return the type in which torch combines operands, by their places."""
-        kinds = [self.raw[place] for place in places]
-        kind = kinds[0]
-        if len(kinds) == 1:
-            return kind_of(kind.dtype)
-        found = torch.result_type(kinds[0], kinds[1])
-        return self.own(kind_of(found))
+    def promoted(self) -> np.dtype[Any]:
+        """Return the type in which torch combines the first two operands."""
+        return self.own(kind_of(torch.result_type(*self.raw[:2])))
 
     def own(self, kind: np.dtype[Any]) -> np.dtype[Any]:
         return own_kind(kind, self.narrow)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Any, Final
 
@@ -170,9 +170,9 @@ def _determinant(n: Node, a: Array) -> list[Array]:
     return [matrices.determinant(n.scope, a), n.unused(1), n.unused(2)]
 
 
-def _with_codes(n: Node, *given: Any, rule: Rule, **named: Any) -> list[Array]:
-    """Return also the codes of errors, which are 0."""
-    return [rule(n, *given, **named), n.unused(1)]
+def _with_codes(rule: Rule) -> Rule:
+    """Return the rule that also gives the codes of errors, which are 0."""
+    return lambda n, *given, **named: [rule(n, *given, **named), n.unused(1)]
 
 
 def _inverse(n: Node, a: Array, **_: Any) -> Array:
@@ -218,10 +218,6 @@ def _solve_by_factor(n: Node, b: Array, factor: Array, upper: bool = False) -> A
     return b
 
 
-def _coded(rule: Callable[..., Array]) -> Rule:
-    return partial(_with_codes, rule=rule)
-
-
 RULES: Final[dict[str, Rule]] = {
     "mm": product,
     "bmm": product,
@@ -236,11 +232,11 @@ RULES: Final[dict[str, Rule]] = {
     "_linalg_det": _determinant,
     "linalg_slogdet": lambda n, a: list(matrices.sign_and_logarithm(n.scope, a)),
     "linalg_inv": _inverse,
-    "linalg_inv_ex": _coded(_inverse),
+    "linalg_inv_ex": _with_codes(_inverse),
     "linalg_cholesky": _cholesky,
-    "linalg_cholesky_ex": _coded(_cholesky),
+    "linalg_cholesky_ex": _with_codes(_cholesky),
     "linalg_solve": _solve,
-    "linalg_solve_ex": _coded(_solve),
+    "linalg_solve_ex": _with_codes(_solve),
     "linalg_solve_triangular": _solve_triangular,
     "cholesky_solve": _solve_by_factor,
 }
