@@ -159,13 +159,8 @@ def _computed(op: Operator, operands: list[_Operand], target: Tensor) -> Constan
     first = types[0].dtype
     assert first is not None
     call = Call(op.spec, arrays, types, with_numbers(op, first), (result,))
-    try:
-        with np.errstate(all="ignore"):
-            found = np.asarray(DEFINITIONS[op.spec.name](call))
-    except (ValueError, IndexError, TosaConvertError):
-        # Operands that TOSA forbids together, or an index outside of a tensor.
-        return None
-    if found.shape != target.shape:
+    found = evaluated(call)
+    if found is None or found.shape != target.shape:
         return None
     if is_moving:
         element = types[1 if op.spec is _SELECT else 0].dtype
@@ -187,20 +182,25 @@ def _rounded(op: Operator, operands: list[_Operand], target: Tensor) -> Constant
     if op.spec is _POW and (arrays[0] <= 0).any():
         return None
     result = Type(target.dtype, target.shape)
-    call = Call(op.spec, arrays, types, op.attributes, (result,), "wide")
+    found = evaluated(Call(op.spec, arrays, types, op.attributes, (result,), "wide"))
+    if found is None or found.shape != target.shape:
+        return None
     with np.errstate(all="ignore"):
-        try:
-            found = np.asarray(DEFINITIONS[op.spec.name](call))
-        except (ValueError, IndexError, TosaConvertError):
-            return None
-        if found.shape != target.shape:
-            return None
         stored = store(found, result, "own")
     # The logarithm of 0 is -inf.
     checked = stored[arrays[0] != 0] if op.spec is _LOG else stored
     if not all(np.isfinite(array).all() for array in (*arrays, checked.astype(np.float64))):
         return None
     return constant_of(stored, target.dtype)
+
+
+def evaluated(call: Call) -> Array | None:
+    """Compute an operator; None of operands that TOSA forbids, or an index outside of a tensor."""
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(DEFINITIONS[call.spec.name](call))
+    except (KeyError, ValueError, IndexError, TosaConvertError):
+        return None
 
 
 def _is_defined(call: Call, result: Array) -> bool:

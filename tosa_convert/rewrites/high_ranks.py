@@ -77,7 +77,7 @@ def runs_of(alike: Sequence[object], is_neutral: Sequence[bool]) -> list[Run]:
 
 
 def elementwise(*data: int) -> Planner:
-    """Dimensions merge where the same operands are broadcast."""
+    """Merge dimensions in which the same operands are broadcast."""
 
     def plan(
         op: Operator, operands: Sequence[Shape], result: Shape, shapes: dict[int, Shape]
@@ -98,27 +98,22 @@ def along_axis(
     """Merge the dimensions before the axis, and those after it."""
     axis = op.attributes["axis"]
     assert isinstance(axis, int)
-    runs = _around(axis, len(operands[0]))
-    new = 0 if axis == 0 else 1
+    rank = len(operands[0])
+    runs = [run for run in ((0, axis), (axis, axis + 1), (axis + 1, rank)) if run[0] < run[1]]
     # ARGMAX removes the axis.
-    kept = runs if len(result) == len(operands[0]) else [(0, axis), (axis, len(result))]
-    made = merged(result, [run for run in kept if run[0] < run[1]])
+    kept = runs if len(result) == rank else [(0, axis), (axis, len(result))]
     return Plan(
         tuple(range(len(operands))),
         tuple(merged(shape, runs) for shape in operands),
-        made,
-        attributes={"axis": new},
+        merged(result, [run for run in kept if run[0] < run[1]]),
+        attributes={"axis": int(axis > 0)},
     )
-
-
-def _around(axis: int, rank: int) -> list[Run]:
-    return [run for run in ((0, axis), (axis, axis + 1), (axis + 1, rank)) if run[0] < run[1]]
 
 
 def pad(
     op: Operator, operands: Sequence[Shape], result: Shape, shapes: dict[int, Shape]
 ) -> Plan | None:
-    """Dimensions without padding merge."""
+    """Merge dimensions without padding."""
     padding = shapes.get(1)
     if padding is None:
         return None
@@ -131,7 +126,7 @@ def pad(
 def slice_(
     op: Operator, operands: Sequence[Shape], result: Shape, shapes: dict[int, Shape]
 ) -> Plan | None:
-    """Dimensions that are taken whole merge."""
+    """Merge dimensions that are taken whole."""
     start, size = shapes.get(1), shapes.get(2)
     if start is None or size is None:
         return None
@@ -168,20 +163,15 @@ def _apart(is_alone: Sequence[bool]) -> list[Run]:
 def transpose(
     op: Operator, operands: Sequence[Shape], result: Shape, shapes: dict[int, Shape]
 ) -> Plan | None:
-    """Dimensions that stay neighbours merge; those of size 1 are left out."""
+    """Merge dimensions that stay neighbours, and leave out those of size 1."""
     perms = op.attributes["perms"]
     assert isinstance(perms, tuple)
     (shape,) = operands
     moved = [axis for axis in perms if shape[axis] != 1]
-    order = {axis: rank for rank, axis in enumerate(sorted(moved))}
-    groups: list[list[int]] = []
-    for axis in moved:
-        if groups and order[axis] == order[groups[-1][-1]] + 1:
-            groups[-1].append(axis)
-        else:
-            groups.append([axis])
-    sizes = [prod(shape[axis] for axis in group) for group in groups]
-    sources = sorted(range(len(groups)), key=lambda index: groups[index][0])
+    ranks = [sorted(moved).index(axis) for axis in moved]
+    groups = _merged_order(ranks)
+    sizes = [prod(shape[moved[place]] for place in group) for group in groups]
+    sources = sorted(range(len(groups)), key=lambda index: ranks[groups[index][0]])
     places = {group: place for place, group in enumerate(sources)}
     return Plan(
         (0,),
@@ -217,7 +207,6 @@ _TRANSPOSE: Final = operator("TRANSPOSE")
 
 
 def rewrite(graph: Graph, recorder: Recorder) -> Graph:
-    """Return the graph with fewer dimensions wherever that is possible."""
     return change_blocks(graph, lambda where, block: _lowered(where, block, recorder))
 
 
@@ -305,7 +294,6 @@ class _Lowering:
         self.views: dict[tuple[str, Shape], str] = {}
 
     def run(self, recorder: Recorder) -> Block:
-        """Return the block with fewer dimensions."""
         edit, tensors = self.edit, self.edit.source.tensors
         for index, op in enumerate(edit.visit()):
             high = self.free.intersection((*op.inputs, *op.outputs))
@@ -326,7 +314,6 @@ class _Lowering:
         return edit.finish()
 
     def declare(self, name: str, shape: Shape) -> None:
-        """Give a tensor fewer dimensions."""
         self.edit.tensors[name] = replace(self.edit.tensors[name], shape=shape)
 
     def view(self, name: str, shape: Shape) -> str:

@@ -11,13 +11,11 @@ import numpy as np
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.builder.edit import change_blocks
-from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.dtypes import FP32, INT8, INT32, RoundingMode
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.opset import operator
 from tosa_convert.reference.call import Call, Type, store
-from tosa_convert.reference.evaluate import OPERATIONS as DEFINITIONS
-from tosa_convert.rewrites.fold_constants import with_numbers
+from tosa_convert.rewrites.fold_constants import evaluated, with_numbers
 from tosa_convert.rewrites.operator_pass import Recorder
 from tosa_convert.rewrites.quantised_patterns import (
     HIGH,
@@ -87,17 +85,13 @@ class SumPlans:
         edit, others = self.edit, list(op.inputs[1:])
         if op.spec.name == "PAD":
             number = edit.number_of(others[1])
-            if isinstance(target, Dequantised):
-                padded = target.zero if number == 0 else None
-            else:
-                padded = None
-                if number is not None:
-                    padded = int(target.integers(np.array([number], np.float32))[0])
-            if padded is None:
+            if number is None or (isinstance(target, Dequantised) and number != 0):
                 return None
-            others = others[:1]
+            padded = target.zero
+            if isinstance(target, Quantised):
+                padded = int(target.integers(np.array([number], np.float32))[0])
             return lambda: edit.emit(
-                "PAD", [plan(), *others, edit.constant([padded], INT8)], op.attributes
+                "PAD", [plan(), others[0], edit.constant([padded], INT8)], op.attributes
             )
         return lambda: edit.emit(op.spec, [plan(), *others], op.attributes)
 
@@ -225,18 +219,16 @@ class SumPlans:
         bound = prod(shape) // channels * 255.0 * 255.0
         if op.spec.name == "MATMUL":
             bound = shape[-2] * 255.0 * 255.0
-        bias: Array | None = None
+        wide: Array | None = None
         if op.spec.name != "MATMUL":
             given = self._constant(op.inputs[2])
             if given is None:
                 return None
             wide = np.rint(np.broadcast_to(given.astype(np.float64), (channels,)) / scales)
             bound += float(np.abs(wide).max(initial=0))
-            if not bound < MOST:
-                return None
-            bias = wide.astype(np.int32)
         if not bound < MOST:
             return None
+        bias = None if wide is None else wide.astype(np.int32)
         attributes = {**op.attributes}
         if "acc_type" in attributes:
             attributes["acc_type"] = INT32
@@ -411,7 +403,6 @@ _MOST_OPERATORS: Final = 64
 
 
 def rewrite(graph: Graph, recorder: Recorder) -> Graph:
-    """Return the graph with integers between what quantises and dequantises."""
     return change_blocks(graph, partial(_rewrite_block, recorder))
 
 
@@ -593,10 +584,8 @@ class _Plans(SumPlans):
             kind = Type(self.edit.tensors[result].dtype, integers.shape)
             attributes = with_numbers(op, self.edit.tensors[op.inputs[0]].dtype)
             call = Call(op.spec, tuple(arrays), tuple(types), attributes, (kind,))
-            try:
-                with np.errstate(all="ignore"):
-                    made = np.asarray(DEFINITIONS[op.spec.name](call))
-            except (KeyError, ValueError, IndexError, TosaConvertError):
+            made = evaluated(call)
+            if made is None:
                 return None
             values[result] = np.broadcast_to(store(made, kind, "own"), integers.shape)
         return values.get(name)

@@ -198,10 +198,9 @@ class LayoutChange:
         is_other: bool,
         results: Sequence[str] | None,
     ) -> str:
-        """Emit a change of layout that takes the result of another one to the layout that is wanted.
+        """Emit what takes the result of the change `op` to the layout of `results`; None: the other one.
 
-        source: the operand; it has the other layout if `is_other`. results: the names of the results; if
-        None, the result gets the other layout.
+        source: the operand, in the other layout if `is_other`.
         """
         if self.spec is RESHAPE:
             own = edit.tensors[op.outputs[0]].shape or ()
@@ -371,10 +370,7 @@ class MinimumCut:
         return {node for node, distance in enumerate(self._distances) if distance >= 0}
 
     def _from_the_right(self) -> list[int]:
-        """Return the distance of nodes to the right over edges that are not full, else -1.
-
-        Those that are farther than the left are left out.
-        """
+        """Return distances to the right over edges that are not full; -1 beyond that of the left."""
         edges_of, ends, left = self._edges_of, self._ends, self._left
         distances = [-1] * len(edges_of)
         distances[self.RIGHT] = 0
@@ -492,11 +488,9 @@ class _Layouts:
         return None if shape is None else shape.values()
 
     def enters(self, op: Operator) -> bool:
-        """Return whether the operand is the result in the other layout."""
         return self.change.enters(op, self.block, self.producers)
 
     def leaves(self, op: Operator) -> bool:
-        """Return whether the result is the operand in the other layout."""
         return self.change.leaves(op, self.block, self.producers)
 
     # -- what it costs ------------------------------------------------------------------------------
@@ -577,7 +571,6 @@ class _Layouts:
         return cost if cut.RIGHT in (given, *wanted) else 0
 
     def is_free(self, name: str) -> bool:
-        """Return whether a constant changes its layout without an operator."""
         data = self.block.tensors[name].data
         return data is not None and self.change.is_free(data, self._shape(name))
 

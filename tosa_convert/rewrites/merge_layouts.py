@@ -9,11 +9,9 @@ from typing import Final
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.model import DYNAMIC, Operator, Tensor
-from tosa_convert.graph.opset import operator
+from tosa_convert.rewrites.layouts import RESHAPE, TRANSPOSE, is_order, is_reshape, order_of
 
-_TRANSPOSE: Final = operator("TRANSPOSE")
-_RESHAPE: Final = operator("RESHAPE")
-OPERATORS: Final = (_TRANSPOSE, _RESHAPE)
+OPERATORS: Final = (TRANSPOSE, RESHAPE)
 #: The most elementwise operators between two RESHAPEs.
 _MOST_BETWEEN: Final = 8
 
@@ -21,7 +19,7 @@ _MOST_BETWEEN: Final = 8
 def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     """Put one operator in place of two, or a RESHAPE in place of a TRANSPOSE; None if neither fits."""
     found = _merged(op, edit)
-    if found is None and op.spec is _TRANSPOSE:
+    if found is None and op.spec is TRANSPOSE:
         return _as_reshape(op, edit)
     if found is None:
         return _without_reshapes(op, edit)
@@ -35,10 +33,8 @@ def _merged(op: Operator, edit: BlockEditor) -> str | None:
         return None
     (source,) = first.inputs[:1]
     what = f"{op.spec} of a {op.spec} became one"
-    if op.spec is _TRANSPOSE:
-        inner, outer = first.attributes["perms"], op.attributes["perms"]
-        assert isinstance(inner, tuple)
-        assert isinstance(outer, tuple)
+    if op.spec is TRANSPOSE:
+        inner, outer = order_of(first), order_of(op)
         if len(inner) != len(outer):
             return None
         perms = tuple(inner[axis] for axis in outer)
@@ -55,17 +51,15 @@ def _as_reshape(op: Operator, edit: BlockEditor) -> str | None:
     """Put a RESHAPE in place of a TRANSPOSE that keeps the order of all elements, or return None."""
     (source,), (result,) = op.inputs, op.outputs
     tensor, made = edit.tensors[source], edit.tensors[result]
-    perms = op.attributes["perms"]
-    assert isinstance(perms, tuple)
+    perms = order_of(op)
     if tensor.scale is not None or tensor.shape is None or made.shape is None:
         return None
-    if DYNAMIC in (*tensor.shape, *made.shape) or sorted(perms) != list(range(len(tensor.shape))):
+    if DYNAMIC in (*tensor.shape, *made.shape) or not is_order(perms, len(tensor.shape)):
         return None
-    moved = [axis for axis in perms if tensor.shape[axis] != 1]
-    if moved != sorted(moved) or list(perms) == sorted(perms):
+    if not is_reshape(tensor.shape, perms) or list(perms) == sorted(perms):
         return None
     sizes = edit.const_shape(made.shape, name=f"{result}_shape")
-    edit.emit(_RESHAPE, [source, sizes], results=op.outputs)
+    edit.emit(RESHAPE, [source, sizes], results=op.outputs)
     return "TRANSPOSE of dimensions of size 1 became a RESHAPE"
 
 
@@ -82,15 +76,12 @@ def _without_reshapes(op: Operator, edit: BlockEditor) -> str | None:
     if shapes.removed - stays < 1:
         return None
     value = shapes.compute(op.inputs[0])
-    edit.emit(_RESHAPE, [value, op.inputs[1]], results=op.outputs)
+    edit.emit(RESHAPE, [value, op.inputs[1]], results=op.outputs)
     return "RESHAPE of elementwise operators on a RESHAPE became one"
 
 
 class _Shapes:
-    """Computes elementwise operators on RESHAPEs of tensors of one shape, in that shape.
-
-    given: the shape.
-    """
+    """Computes elementwise operators on RESHAPEs of tensors of one shape, `given`, in that shape."""
 
     def __init__(self, edit: BlockEditor) -> None:
         self.edit = edit
@@ -113,7 +104,7 @@ class _Shapes:
         tensor = edit.tensors[value]
         if op is None or tensor.scale is not None or DYNAMIC in (tensor.shape or (DYNAMIC,)):
             return False
-        if op.spec is _RESHAPE:
+        if op.spec is RESHAPE:
             self.taken[value] += times
             return self._is_given(op)
         self.between += 1
@@ -162,7 +153,7 @@ class _Shapes:
     def compute(self, value: str) -> str:
         """Emit what computes a value in the given shape; return its name."""
         edit, op = self.edit, self.edit.producers[value]
-        if op.spec is _RESHAPE:
+        if op.spec is RESHAPE:
             return op.inputs[0]
         if value in self.made:
             return self.made[value]

@@ -87,9 +87,7 @@ class Recorder:
 
     def add(self, rewrite: str, what: str, where: str, index: int, operator: Operator) -> None:
         """Note one change. where, index: the block of the original operator, and its position."""
-        group = self.groups.get((rewrite, what))
-        if group is None:
-            group = self.groups[rewrite, what] = _Group()
+        group = self.groups.setdefault((rewrite, what), _Group())
         group.count += 1
         if len(group.places) < _SHOWN_PLACES:
             path = operator_path(where, index, operator)

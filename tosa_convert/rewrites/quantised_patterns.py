@@ -20,7 +20,6 @@ from tosa_convert.graph.model import Block, Operator, element_value
 
 Array = npt.NDArray[Any]
 
-#: Operators that may follow what dequantises an output.
 #: Operators whose results move at most as far as all elements of their operand do.
 _KEEPERS: Final = frozenset(
     (

@@ -186,7 +186,7 @@ _POWERS: Final[dict[float, _Power]] = {
 
 
 def replace_pow(op: Operator, edit: BlockEditor) -> str | None:
-    """Return what replaces POW by a constant of `_POWERS`, or None."""
+    """Put products, reciprocals and roots in place of POW by a constant of `_POWERS`, or return None."""
     base, exponent = op.inputs
     (result,) = op.outputs
     number = edit.number_of(exponent)

@@ -171,10 +171,7 @@ FEW_BYTES: Final = 1 << 10
 
 
 class _Link(NamedTuple):
-    """Holds an operator between the sums and their scale, and the axis of channels in its result.
-
-    The axis is None behind what splits channels.
-    """
+    """An operator between the sums and their scale; the axis of its channels, None if they are split."""
 
     op: Operator
     axis: int | None

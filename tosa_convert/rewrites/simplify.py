@@ -10,10 +10,11 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.builder.block_editor import BlockEditor, constant_key
+from tosa_convert.builder.edit import change_blocks
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.derived import touches_variables, unrun_regions
 from tosa_convert.graph.dtypes import FLOATS, INT8, INT16, INT32, INT64, DType, RoundingMode
-from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, block_path
+from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator
 from tosa_convert.graph.opset import (
     CONST,
     CONST_SHAPE,
@@ -23,7 +24,6 @@ from tosa_convert.graph.opset import (
     VARIABLE_WRITE,
     operator,
 )
-from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
 from tosa_convert.rewrites.operator_pass import Recorder, replace_by_value
 
 _AND: Final = operator("LOGICAL_AND")
@@ -201,7 +201,7 @@ def merge_equal_constants(op: Operator, edit: BlockEditor) -> str | None:
 #: Those whose results are functions of their operands.
 EQUAL_OPERATORS: Final = tuple(
     spec
-    for spec in ALL_OPERATORS
+    for spec in OPERATORS
     if spec.family not in ("control", "constant", "shape") and len(spec.results) == 1
 )
 
@@ -234,27 +234,16 @@ _WITH_EFFECT: Final = frozenset(
 
 def remove_unused(graph: Graph, recorder: Recorder) -> Graph:
     """Return the graph without the operators that no result depends on, nor any effect."""
-    unrun = {region.name for region in unrun_regions(graph)}
-    regions = [
-        replace(
-            region, blocks=[_used_part(graph, region, block, recorder) for block in region.blocks]
-        )
-        for region in graph.regions
-    ]
-    if all(
-        new is old
-        for after, before in zip(regions, graph.regions, strict=True)
-        for new, old in zip(after.blocks, before.blocks, strict=True)
-    ):
+    made = change_blocks(graph, lambda where, block: _used_part(graph, where, block, recorder))
+    if made is graph:
         return graph
-    made = replace(graph, regions=regions)
     # A region that only removed operators ran has no purpose; others that nothing runs are not ours.
+    unrun = {region.name for region in unrun_regions(graph)}
     removed = {region.name for region in unrun_regions(made)} - unrun
-    made.regions = [region for region in regions if region.name not in removed]
-    return made
+    return replace(made, regions=[row for row in made.regions if row.name not in removed])
 
 
-def _used_part(graph: Graph, region: Region, block: Block, recorder: Recorder) -> Block:
+def _used_part(graph: Graph, where: str, block: Block, recorder: Recorder) -> Block:
     """Return the block without unused operators; the same object if it has none."""
     used = set(block.outputs)
     update, isdisjoint = used.update, used.isdisjoint
@@ -270,7 +259,6 @@ def _used_part(graph: Graph, region: Region, block: Block, recorder: Recorder) -
             update(op.inputs)
     if not unused:
         return block
-    where = block_path(region.name, block.name)
     for index in reversed(unused):
         op = operators[index]
         recorder.add(UNUSED_OPERATORS, f"removed {op.spec.name}", where, index, op)

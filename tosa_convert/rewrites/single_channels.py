@@ -23,12 +23,12 @@ _CHANNELS: Final = 3
 def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     """Put one convolution in place of those of single channels that a CONCAT joins, or return None."""
     convolutions = [edit.producers.get(name) for name in op.inputs]
-    if op.attributes["axis"] != _CHANNELS or len(convolutions) < 2:
+    first = convolutions[0]
+    if first is None or op.attributes["axis"] != _CHANNELS or len(convolutions) < 2:
         return None
     image, weights, biases = "", [], []
-    first = convolutions[0]
     for channel, (name, one) in enumerate(zip(op.inputs, convolutions, strict=True)):
-        if one is None or first is None or one.spec is not _CONV2D or edit.uses[name] != 1:
+        if one is None or one.spec is not _CONV2D or edit.uses[name] != 1:
             return None
         source = _image_of(one, channel, len(convolutions), edit)
         weight, bias = _array(one.inputs[1], edit), _array(one.inputs[2], edit)
@@ -49,11 +49,9 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
         ("weight", np.stack(weights)[..., 0].transpose(2, 3, 0, 1)),
         ("bias", np.concatenate(biases)),
     ):
-        assert first is not None
         element = edit.tensors[first.inputs[1 if name == "weight" else 2]].dtype
         data = constant_of(np.ascontiguousarray(array), element)
         made.append(edit.constant_of(data, array.shape, name=f"{op.outputs[0]}_{name}"))
-    assert first is not None
     operands = [image, *made, *first.inputs[3:]]
     edit.emit(_DEPTHWISE, operands, first.attributes, results=op.outputs)
     return "CONCAT of CONV2D of single channels became a DEPTHWISE_CONV2D"

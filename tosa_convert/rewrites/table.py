@@ -17,7 +17,6 @@ from tosa_convert.rewrites import (
     simplify,
     single_channels,
 )
-from tosa_convert.rewrites import fold_constants as fold_shapes
 from tosa_convert.rewrites.operator_pass import OperatorRewrite, Recorder
 
 #: The groups of rewrites. A repair changes what TOSA forbids or leaves unpredictable, and whose meaning
@@ -103,8 +102,8 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         "fold-shapes",
         CLEAN_UP,
         "frontends compute shapes that are known, and TOSA 1.0 has no such operators",
-        fold_shapes.fold_shape,
-        fold_shapes.ON_SHAPES,
+        fold_constants.fold_shape,
+        fold_constants.ON_SHAPES,
     ),
     # Before folding, so that equal results are one constant.
     OperatorRewrite(
