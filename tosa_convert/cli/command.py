@@ -15,6 +15,7 @@ from tosa_convert.cli.option import (
     Option,
     ReadPath,
     declared,
+    name_in_messages,
     option_sections,
     refuse_contradictions,
     refuse_shared_files,
@@ -177,9 +178,9 @@ def usage_error(error: click.UsageError) -> TosaConvertError:
         message = f"there is no option {meant[1:] or error.option_name}"
         hint = suggest(meant or error.option_name, known, hint)
     elif isinstance(error, click.MissingParameter) and error.param is not None:
-        message = f"{_name_of(error.param, error.ctx)} is missing"
+        message = f"{name_in_messages(error.param)} is missing"
     elif isinstance(error, click.BadParameter) and error.param is not None:
-        where = _name_of(error.param, error.ctx)
+        where = name_in_messages(error.param)
     return TosaConvertError(Finding("option-conflict", where, message.rstrip("."), hint))
 
 
@@ -191,9 +192,3 @@ def _flags(ctx: click.Context) -> list[str]:
         for name in param.opts
         if name.startswith("--")
     ]
-
-
-def _name_of(param: click.Parameter, ctx: click.Context | None) -> str:
-    if isinstance(param, Option):
-        return param.flag
-    return param.human_readable_name

@@ -118,6 +118,11 @@ def naming(path: str) -> Iterator[None]:
         ) from None
 
 
+#: A direction of `ConvertOptions` -> the option that asks for it.
+FLAGS_OF_DIRECTIONS: Final = {
+    "export": "--export-to-flatbuffer",
+    "import": "--import-from-flatbuffer",
+}
 #: Fields of `ConvertOptions` that are checked on their own, or in parts.
 _NEVER_REFUSED: Final = ("read", "write", "to", "direction")
 
@@ -191,8 +196,8 @@ def output_format(output: str, options: ConvertOptions, like: Format = "tosa") -
             return "tosa" if options.direction == "export" else "mlir"
         raise
     if options.direction and (file_format in MLIR_FORMATS) != (options.direction == "import"):
-        option = {"export": "--export-to-flatbuffer", "import": "--import-from-flatbuffer"}
-        message = f"{option[options.direction]} does not write {FORMATS[file_format]}"
+        flag = FLAGS_OF_DIRECTIONS[options.direction]
+        message = f"{flag} does not write {FORMATS[file_format]}"
         hint = "choose another extension, or leave the option out"
         raise fail("option-conflict", output, message, hint)
     return file_format
@@ -204,23 +209,24 @@ def convert_one(opened: Input, source: str, output: str | None, options: Convert
         file_format = options.to or default_format(opened.format)
         convert_opened(opened, STANDARD, file_format, options)
         return
-    if os.path.isdir(output) or output.endswith(("/", os.sep)):
-        output = inside(output, source, options.to or default_format(opened.format))
+    output = file_for(output, source, options.to or default_format(opened.format))
     if opened.path:
         refuse_same_file(opened.path, output)
     convert_opened(opened, output, output_format(output, options), options)
 
 
-def inside(folder: str, source: str, file_format: Format) -> str:
-    """Return the file for an input in a directory, which is made if necessary."""
+def file_for(output: str, source: str, file_format: Format) -> str:
+    """Return the file for an input: in a directory, which is made if necessary, one of its name."""
+    if not (os.path.isdir(output) or output.endswith(("/", os.sep))):
+        return output
     if source == STANDARD:
-        raise UsageError(f"-o {folder} is a directory; name a file for standard input")
+        raise UsageError(f"-o {output} is a directory; name a file for standard input")
     try:
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(output, exist_ok=True)
     except OSError as error:
-        raise file_error(folder, error, "made") from None
+        raise file_error(output, error, "made") from None
     name, _ = os.path.splitext(os.path.basename(source))
-    return os.path.join(folder, f"{name}.{file_format}")
+    return os.path.join(output, f"{name}.{file_format}")
 
 
 def convert_opened(

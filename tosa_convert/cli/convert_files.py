@@ -17,7 +17,7 @@ from tosa_convert.cli.convert_file import (
     convert_one,
     convert_opened,
     default_format,
-    inside,
+    file_for,
     open_source,
     output_format,
 )
@@ -211,8 +211,7 @@ def _target(
                 "several parts need files: name them with -o NAME or -o DIR, or --to mlir"
             )
         return STANDARD, "mlir"
-    if os.path.isdir(output) or output.endswith(("/", os.sep)):
-        output = inside(output, source, options.to or default_format(opened.format))
+    output = file_for(output, source, options.to or default_format(opened.format))
     file_format = output_format(output, options)
     stem, extension = os.path.splitext(output)
     target = f"{stem}.{number}{extension}"

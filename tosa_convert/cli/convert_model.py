@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tosa_convert.cli.convert_file import (
+    FLAGS_OF_DIRECTIONS,
     ConvertOptions,
     applicable,
+    file_for,
     for_reader,
-    inside,
     output_format,
     refuse_terminal,
     renamed,
@@ -47,7 +48,6 @@ from tosa_convert.io.options import WEIGHT_FORMS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tosa_convert.cli.convert_file import ConvertOptions
     from tosa_convert.frontends.partial.programs import Parts
     from tosa_convert.frontends.process.request import Interface
     from tosa_convert.graph.model import Graph
@@ -96,9 +96,8 @@ def convert_model(
         file_format: Format = options.to or "tosa"
         refuse_terminal(file_format)
     else:
-        if os.path.isdir(output) or output.endswith(("/", os.sep)):
-            named = source if source == STANDARD else os.path.normpath(model.path)
-            output = inside(output, named, options.to or "tosa")
+        named = source if source == STANDARD else os.path.normpath(model.path)
+        output = file_for(output, named, options.to or "tosa")
         if not model.library:
             refuse_same_file(model.path, output)
         file_format = output_format(output, options)
@@ -186,8 +185,8 @@ def _refuse_for_check(options: ConvertOptions) -> None:
 
 def _refuse_direction(model: Recognised, source: str, options: ConvertOptions) -> None:
     if options.direction:
-        flag = {"export": "--export-to-flatbuffer", "import": "--import-from-flatbuffer"}
-        message = f"{flag[options.direction]} reads programs, found a model for {model.frontend}"
+        flag = FLAGS_OF_DIRECTIONS[options.direction]
+        message = f"{flag} reads programs, found a model for {model.frontend}"
         hint = "leave the option out to convert between any two formats"
         raise fail("unrecognised-input", source, message, hint)
 
@@ -225,11 +224,10 @@ def write_parts(
         graph = stamp(made, options.tosa_version)
         write_output(graph, output, file_format, write_options, options)
         return
-    parts = made
     folder = os.path.dirname(output) or "."
     stem, extension = os.path.splitext(os.path.basename(output))
-    programs = [f"{stem}.{number}{extension}" for number in range(len(parts.programs))]
-    constants = [f"{stem}.constants.npz"] if parts.constants else []
+    programs = [f"{stem}.{number}{extension}" for number in range(len(made.programs))]
+    constants = [f"{stem}.constants.npz"] if made.constants else []
     interface = f"{stem}.json"
     scratch = temporary_path(os.path.join(folder, stem))
     try:
@@ -237,13 +235,13 @@ def write_parts(
     except OSError as error:
         raise file_error(folder, error, "written") from None
     try:
-        for name, program in zip(programs, parts.programs, strict=True):
+        for name, program in zip(programs, made.programs, strict=True):
             graph = stamp(program, options.tosa_version)
             target = os.path.join(scratch, name)
             write_output(graph, target, file_format, write_options, options)
         for name in constants:
-            _save_arrays(os.path.join(scratch, name), parts.constants)
-        rows = parts.interface(programs, constants[0] if constants else None, source)
+            _save_arrays(os.path.join(scratch, name), made.constants)
+        rows = made.interface(programs, constants[0] if constants else None, source)
         text = json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
         replace_file(os.path.join(scratch, interface), [text.encode()])
         for name in (*programs, *constants, interface):
@@ -251,7 +249,7 @@ def write_parts(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         release(lock)
-    note("\n".join(map(printable, _report(parts, programs, interface))))
+    note("\n".join(map(printable, _report(made, programs, interface))))
 
 
 def _save_arrays(path: str, arrays: Mapping[str, Any]) -> None:

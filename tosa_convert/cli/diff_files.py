@@ -54,5 +54,5 @@ def _report(found: Any, left: Any, form: Any, given: dict[str, Any]) -> str:
         for side, name in zip(("left", "right"), form.names, strict=True):
             document[side] = {"file": name, **document[side]}
         return json.dumps(document, indent=1) + "\n"
-    lines = as_statistics(found, form) if given["stat"] else as_text(found, left, form)
+    lines = as_statistics(found) if given["stat"] else as_text(found, left, form)
     return "".join(f"{line}\n" for line in lines)

@@ -53,12 +53,8 @@ def doctor(file: str | None, readers: tuple[str, ...], as_json: bool, func: str 
     from tosa_convert.io.options import ReadOptions
 
     options = ReadOptions(func=func)
-    names = (
-        sorted(
-            dict.fromkeys(readers), key=lambda name: list(READERS).index(reader_named(name).name)
-        )
-        or None
-    )
+    order = list(READERS)
+    names = sorted(dict.fromkeys(readers), key=lambda name: order.index(reader_named(name).name))
     opened = open_path(file, options)
     graph, storage, is_old = read_one_of_many(opened, options, read_as_stored)
     stored = stored_program(file, opened, storage, graph, is_old=is_old)

@@ -29,7 +29,6 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Final
 
 
 #: The exit code after an exception that is not an expected failure.

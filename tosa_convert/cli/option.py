@@ -199,7 +199,7 @@ def refuse_shared_streams(ctx: click.Context) -> None:
     taken: dict[str, str] = {}
     for kinds, stream in ((_READ, STANDARD_INPUT), (WritePath, STANDARD_OUTPUT)):
         users = [
-            _name_in_messages(row)
+            name_in_messages(row)
             for row in ctx.command.params
             if isinstance(row.type, kinds)
             for text in _texts(row, ctx.params.get(row.name or ""))
@@ -220,7 +220,7 @@ def refuse_shared_files(ctx: click.Context) -> None:
         if not isinstance(row.type, WritePath):
             continue
         for text in _texts(row, ctx.params.get(row.name or "")):
-            name, path = _name_in_messages(row), os.path.realpath(text)
+            name, path = name_in_messages(row), os.path.realpath(text)
             if text != STANDARD and path in writers:
                 message = f"{writers[path]} and {name} cannot both be {printable(text)}"
                 raise click.UsageError(message, ctx)
@@ -231,7 +231,7 @@ def refuse_shared_files(ctx: click.Context) -> None:
                         refuse_same_file(source, text)
 
 
-def _name_in_messages(row: click.Parameter) -> str:
+def name_in_messages(row: click.Parameter) -> str:
     return row.flag if isinstance(row, Option) else row.human_readable_name
 
 

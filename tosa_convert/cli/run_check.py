@@ -112,18 +112,8 @@ def edges_as_dict(found: EdgeInputs) -> dict[str, Any]:
 
 #: Options that `bisect` takes, too, and that decide what it finds.
 _OF_BISECT: Final = (
-    "arrays",
-    "ranges",
-    "variables",
-    "original",
-    "python",
-    "atol",
-    "rtol",
-    "official",
-    "custom",
-    "func",
-    "narrow",
-    "input_shapes",
+    *("arrays", "ranges", "variables", "original", "python", "atol", "rtol", "official"),
+    *("custom", "func", "narrow", "input_shapes"),
 )
 _Item = TypeVar("_Item")
 #: A name for each set of inputs, and its arrays.

@@ -177,17 +177,7 @@ def _listed(graph: Graph, view: View) -> Iterator[str]:
 
 def show_files(paths: Sequence[str], view: View, processes: int) -> int:
     """Show a row for each file, unreadable ones as errors; return the highest exit code."""
-    from pathlib import Path
-
-    files = [
-        source
-        for given in paths
-        for source in (
-            [Path(given)]
-            if is_saved_model(given)
-            else [one for one, _ in inputs_below(given, models=True)]
-        )
-    ]
+    files = [source for given in paths for source, _ in inputs_below(given, models=True)]
     refuse_no_inputs(paths, files, models=True)
     work = functools.partial(_read, view=view)
     with contextlib.closing(outcomes(work, files, files, processes)) as found:

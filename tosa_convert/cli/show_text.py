@@ -22,7 +22,6 @@ from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format
 from tosa_convert.rules.amounts import Amount
 from tosa_convert.version import STAMP
 from tosa_convert.views.inspection.listing import (
-    ConstantRow,
     OperatorRow,
     TensorRow,
     Wanted,
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
 
 
-# -- what `show` found of a file; show_text.py and show_json.py print it ---------------------------
+# -- what `show` found of a file -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +291,7 @@ def table(files: Sequence[Shown | ShownModel]) -> Iterator[str]:
 
 def operator_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
     """Iterate over a line for each operator; those of a region are indented below what runs it."""
-    left = dict.fromkeys(range(len(graph.regions)))
+    left = {number: number for number in range(len(graph.regions))}
     numbers = {region.name: index for index, region in reversed(list(enumerate(graph.regions)))}
 
     def lines(number: int, depth: int) -> Iterator[str | tuple[int, int]]:
@@ -313,7 +312,7 @@ def operator_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
 
     # A stack and no recursion: the regions of a damaged program can be nested very deep.
     while left:
-        opened = [lines(_taken(left, next(iter(left))), 0)]
+        opened = [lines(left.pop(next(iter(left))), 0)]
         while opened:
             line = next(opened[-1], None)
             if line is None:
@@ -321,12 +320,7 @@ def operator_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
             elif isinstance(line, str):
                 yield line
             elif line[0] in left:
-                opened.append(lines(_taken(left, line[0]), line[1]))
-
-
-def _taken(left: dict[int, None], number: int) -> int:
-    del left[number]
-    return number
+                opened.append(lines(left.pop(line[0]), line[1]))
 
 
 def _operator_line(row: OperatorRow) -> str:
@@ -380,13 +374,11 @@ def _name_of(row: TensorRow, value: ValueSummary, several: bool) -> str:
 def constant_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
     several = len(graph.regions) > 1
     rows: list[tuple[str, ...]] = [("constant", "type", "bytes", *STATISTICS_HEADER)]
-    rows += [_constant_cells(row, several) for row in constant_rows(graph, wanted)]
+    for row in constant_rows(graph, wanted):
+        name = _name_of(row.tensor, row.value, several)
+        cells = statistics_cells(row.statistics)
+        rows.append((name, str(row.value), f"{row.nbytes:,}", *cells))
     yield from aligned(rows, right=[2, *(3 + index for index in STATISTICS_NUMBERS)])
-
-
-def _constant_cells(row: ConstantRow, several: bool) -> tuple[str, ...]:
-    name = _name_of(row.tensor, row.value, several)
-    return name, str(row.value), f"{row.nbytes:,}", *statistics_cells(row.statistics)
 
 
 # -- what `show --json` prints: the same rows, with stable names (docs/show.md) --------------------

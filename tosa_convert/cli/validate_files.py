@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tosa_convert.cli.convert_file import open_path
@@ -235,7 +234,7 @@ def _sarif_rule(finding: Finding) -> dict[str, Any]:
     }
 
 
-@cache
+@functools.cache
 def _operators() -> list[tuple[str, str]]:
     """Return the name in rules and that of the operator, the longest names first."""
     return sorted(((dashed(spec.name), spec.name) for spec in OPERATORS), reverse=True)

@@ -96,7 +96,6 @@ Wanted = Callable[[Iterator[str]], bool]
 
 
 def everything(texts: Iterator[str]) -> bool:
-    """Want every row."""
     return True
 
 

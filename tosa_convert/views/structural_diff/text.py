@@ -66,7 +66,7 @@ def as_text(diff: Diff, left: Graph, form: TextForm) -> Iterator[str]:
         yield diff.summary()
 
 
-def as_statistics(diff: Diff, form: TextForm) -> Iterator[str]:
+def as_statistics(diff: Diff) -> Iterator[str]:
     """Iterate over lines on how many operators of each name differ, and how."""
     found: dict[str, Counter[str]] = {}
     for change in diff.changes:
