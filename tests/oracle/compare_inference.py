@@ -12,6 +12,7 @@ nothing was compared.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -104,7 +105,8 @@ def inferred_by_mlir(graph: Graph, bindings: Bindings) -> Graph | None:
     try:
         module = write(graph, bindings, context)
         with context, bindings.ir.Location.unknown():
-            bindings.pass_manager.parse(_PASS).run(module.operation)
+            passes = importlib.import_module(f"{bindings.package}.passmanager")
+            passes.PassManager.parse(_PASS).run(module.operation)
             for function in module.body.operations:
                 if function.operation.name == "func.func":
                     _return_inferred_types(bindings.ir, function)

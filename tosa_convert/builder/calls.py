@@ -120,7 +120,7 @@ class _Call:
         self.dtypes = self.asked_dtypes()
 
     def made(self) -> Value | tuple[Value, ...] | None:
-        """Add the operator; returns its results, one without a tuple."""
+        """Add the operator; return its results, one without a tuple."""
         attributes = self.attributes()
         operands = self.operands(attributes)
         self.finish(attributes, operands)
@@ -135,7 +135,6 @@ class _Call:
         return f"{self.name}() argument {argument}"
 
     def path(self) -> str:
-        """Return the path that the operator will have."""
         return self.builder._path(Operator(self.spec, (), ()))
 
     def asked_dtypes(self) -> tuple[Element, ...]:
@@ -294,7 +293,6 @@ class _Call:
         return max((rank for rank in ranks if rank is not None), default=0)
 
     def rank_of_number(self, row: OperandSpec, rank: int) -> int:
-        """Return the rank of a single number: it is broadcast with the other operands."""
         return 1 if row.is_constant or row.name in _RANK_1 else rank
 
 

@@ -28,7 +28,7 @@ from tosa_convert.frontends.process.request import (
 )
 from tosa_convert.frontends.unlowered import line_of, name_of, place_text
 from tosa_convert.graph.constant import Constant, constant_of
-from tosa_convert.graph.derived import rename_in_order, unused_name
+from tosa_convert.graph.derived import rename_in_order, unused_name, with_main
 from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor, counted
 from tosa_convert.graph.opset import IDENTITY, VARIABLE_READ, VARIABLE_WRITE
@@ -46,11 +46,6 @@ if TYPE_CHECKING:
 # -- changes of a lowered program's main block: outputs of their own, and states as variables ------
 # Converters return an argument, or one value twice, where a framework has several outputs with
 # one value.
-
-
-def with_main(graph: Graph, block: Block) -> Graph:
-    first, *others = graph.regions
-    return replace(graph, regions=[replace(first, blocks=[block, *first.blocks[1:]]), *others])
 
 
 def with_own_outputs(graph: Graph, kept: Collection[int] = ()) -> Graph:

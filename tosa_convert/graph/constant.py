@@ -188,7 +188,7 @@ class Constant:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements in a file, without padding."""
+        """Return the bytes of the elements in a file, without padding."""
         return self.dtype.wire_bytes(self.count)
 
     @property
@@ -232,20 +232,14 @@ class Constant:
         return memoryview(b"".join(self.chunks()))
 
     def elements(self) -> npt.NDArray[np.uint8]:
-        """Return the bytes of the unpacked elements, of shape (count, element_bytes).
-
-        A view where possible.
-        """
+        """Return the bytes of the unpacked elements, (count, element_bytes); a view where possible."""
         width = self.dtype.element_bytes
         if self.splat:
             return np.broadcast_to(np.frombuffer(self.buffer, np.uint8), (self.count, width))
         return self._range(0, self.count).reshape(self.count, width)
 
     def numpy(self) -> npt.NDArray[Any]:
-        """Return the elements as a one-dimensional, read-only array of `dtype.numpy`.
-
-        INT48 becomes int64.
-        """
+        """Return the elements as a read-only array of `dtype.numpy`; INT48 becomes int64."""
         return self._numbers(self.elements())
 
     def values(self) -> list[Any]:
@@ -305,10 +299,7 @@ class Constant:
         return result
 
     def uniform(self) -> memoryview | None:
-        """Return the unpacked element that all elements equal bit for bit.
-
-        None if there is no such element.
-        """
+        """Return the unpacked element that all elements equal bit for bit, or None."""
         if self.count == 0:
             return None
         if self.splat:
@@ -371,10 +362,7 @@ class Constant:
         )
 
     def holds_int4_minus_8(self) -> bool:
-        """Return whether packed integers have the value -8, or another one below their least.
-
-        TOSA does not allow it and readers corrupt it.
-        """
+        """Return whether packed integers are below their least, which readers corrupt."""
         if not (self.dtype.is_in_bytes and self.dtype.is_symmetric and self.count):
             return False
         mask, sign = (1 << self.dtype.bits) - 1, 1 << (self.dtype.bits - 1)

@@ -108,7 +108,7 @@ class DType:
 
     @property
     def element_bytes(self) -> int:
-        """Bytes of one unpacked element, as in MLIR's memory; 1 for types below 8 bits."""
+        """Return the bytes of one unpacked element, as in MLIR's memory; 1 for types below 8 bits."""
         return (self.bits + 7) // 8
 
     def wire_bytes(self, count: int) -> int:

@@ -35,11 +35,6 @@ class Target(NamedTuple):
     profiles: tuple[str, ...]
     extensions: tuple[str, ...] = ()
 
-    @property
-    def names(self) -> frozenset[str]:
-        """Return its profiles and extensions."""
-        return frozenset((*self.profiles, *self.extensions))
-
     def __str__(self) -> str:
         names = ",".join((*self.profiles, *self.extensions)) or "no profile"
         return f"{names} at level {self.level}"
@@ -257,17 +252,11 @@ class Block:
         return "undefined" if value is None else value.type_text()
 
     def attribute_texts(self, operator: Operator) -> list[tuple[str, str]]:
-        """Return the attributes of an operator of the block as people read them.
-
-        An example is ("min_val", "0"). Long values are shortened.
-        """
+        """Return the attributes of an operator as people read them; long values are shortened."""
         return list(operator._attribute_texts(self._element(operator)))
 
     def element_of(self, operator: Operator, attribute: str) -> bool | int | float | None:
-        """Return the value of an attribute of kind `element`.
-
-        None for others, or if the type is unknown.
-        """
+        """Return the value of an attribute of kind `element`; None for others or an unknown type."""
         value = operator.attributes.get(attribute)
         if not isinstance(value, bytes) or attribute not in _element_names(operator):
             return None
@@ -343,10 +332,7 @@ class Graph:
                 yield block_path(region.name, block.name), block
 
     def constants(self) -> Iterator[tuple[str, Constant]]:
-        """Iterate over the data of each tensor that has any, with its name.
-
-        Scales follow as "NAME/scale".
-        """
+        """Iterate over the name and data of tensors that have data; scales follow as "NAME/scale"."""
         for _, block in self.blocks():
             for tensor in block.tensors.values():
                 if tensor.data is not None:

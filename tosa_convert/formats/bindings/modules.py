@@ -300,8 +300,6 @@ def write(
     try:
         return module(context)
     except bindings.ir.MLIRError as error:
-        from tosa_convert.formats.bindings.packages import diagnostics
-
         refusal = diagnostics(bindings, error, "module")
     if not all(finding.where for finding in refusal.findings):
         # MLIR identifies operators by location, and these have none: repeat it with their paths.

@@ -32,7 +32,6 @@ class Bindings:
 
     def __init__(self, package: str) -> None:
         self.package = package
-        #: The package's `ir` module: Context, Module, Operation and the rest.
         self.ir: Any = importlib.import_module(f"{package}.ir")
 
     def __repr__(self) -> str:
@@ -61,11 +60,6 @@ class Bindings:
             if "nanobind" not in path.name
         ]
         return sorted(paths, key=lambda path: ("CAPI" not in path.name, path.name.startswith("_")))
-
-    @cached_property
-    def pass_manager(self) -> Any:
-        """Return the class PassManager."""
-        return importlib.import_module(f"{self.package}.passmanager").PassManager
 
     def new_context(self) -> Any:
         return self.ir.Context()

@@ -28,7 +28,6 @@ from tosa_convert.graph.versions import MIN_READER, V1_0, features
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-#: The indentation of one level of the text.
 STEP: Final = "  "
 #: Bytes that are formatted at a time; each becomes about 20 bytes of text.
 BLOCK: Final = 1 << 16

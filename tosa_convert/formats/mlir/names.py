@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 # -- string literals of MLIR's text ----------------------------------------------------------------
 
-#: A string literal, as a regular expression.
 STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
 
 _ESCAPE: Final = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')

@@ -123,7 +123,6 @@ class TypeReader:
     def __init__(self, bytecode: Bytecode, narrowing: Narrowing) -> None:
         self.bytecode = bytecode
         self.narrowing = narrowing
-        #: The types that were read, by their numbers.
         self.cache: dict[int, ValueType] = {}
 
     def __call__(self, index: int) -> ValueType:
@@ -474,7 +473,6 @@ class AttributeWriter:
 # Its text is `#tosa.target_env<specification_version = "1.1.draft", level = "8k", profiles =
 # [pro_int], extensions = [int16]>`. Older bindings have no version in it.
 
-#: The name of the attribute.
 TARGET_ENV: Final = "tosa.target_env"
 
 _VERSION: Final = r'specification_version = "?(\d+\.\d+)'

@@ -182,7 +182,6 @@ def _attributes(spec: OperatorSpec) -> tuple[str, ...]:
 
 
 _BY_CODE: Final = {spec.code: spec for spec in OPERATORS if spec.encoded_as in ("", spec.name)}
-#: By number.
 INSTRUCTIONS: Final = tuple(
     Instruction(spec, _attributes(spec)) for spec in (_BY_CODE[1 + n] for n in range(_COUNT))
 )
@@ -335,7 +334,7 @@ def _define(module: Module, number: int, words: tuple[int, ...]) -> None:
         case _ if number in (COMPOSITE, REPLICATED):
             parts = [numbers_of(module.values[word]) for word in words[2:]]
             kind = module.types[words[0]]
-            module.values[words[1]] = Value(kind, _joined(parts, kind))
+            module.values[words[1]] = Value(kind, _joined(parts))
         case _ if number == NULL:
             module.values[words[1]] = Value(module.types[words[0]], np.zeros((), np.int64))
         case _ if number == GRAPH_CONSTANT:
@@ -368,7 +367,7 @@ def listed(value: Value) -> tuple[int, ...]:
     return tuple(np.broadcast_to(numbers_of(value), (count,)).tolist())
 
 
-def _joined(parts: list[npt.NDArray[np.int64]], kind: Type) -> npt.NDArray[np.int64]:
+def _joined(parts: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     """Return the elements of a composite: of numbers, or of composites with fewer dimensions."""
     if len(parts) == 1 and parts[0].ndim == 0:
         return parts[0]

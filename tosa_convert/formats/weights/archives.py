@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.weights import npy
+from tosa_convert.formats.weights.folder import unique_keys
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.graph.lazy_numpy import np
@@ -98,15 +99,8 @@ def checked_shape(sizes: Any, where: str, offset: int) -> tuple[int, ...]:
 
 def parse_json(text: bytes, where: str, offset: int) -> Any:
     """Parse JSON in which no key occurs twice; raise `damaged` for anything else."""
-
-    def unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        members = dict(items)
-        if len(members) != len(items):
-            raise ValueError("duplicate key")
-        return members
-
     try:
-        return json.loads(text, object_pairs_hook=unique)
+        return json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         reason = str(error)[:200] or type(error).__name__
         raise damaged(where, offset, f"its header is not JSON: {reason}") from None
@@ -241,7 +235,6 @@ _ENTRY: Final = struct.Struct("<QIQQQQQQ")
 _SKIP, _SPLAT, _DATA = 0, 1, 2
 #: Bytes of all elements, the pattern and the bytes of it.
 _SPLAT_OF: Final = struct.Struct("<Q16sB")
-#: Offset and length of the elements.
 _DATA_OF: Final = struct.Struct("<QQ")
 _ENTRY_ALIGN: Final = 16
 _DATA_ALIGN: Final = 64

@@ -119,13 +119,15 @@ def load(text: bytes, where: str, *, has_keys: bool = False) -> list[Entry]:
     return reader.entries
 
 
-def _parsed(text: bytes, where: str) -> Any:
-    def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        members = dict(items)
-        if len(members) != len(items):
-            raise ValueError("duplicate key")
-        return members
+def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; raise ValueError if a key occurs twice."""
+    members = dict(items)
+    if len(members) != len(items):
+        raise ValueError("duplicate key")
+    return members
 
+
+def _parsed(text: bytes, where: str) -> Any:
     def refuse_number(word: str) -> Any:
         raise ValueError(f"{word[:20]} is not an integer")
 

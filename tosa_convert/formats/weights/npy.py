@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Iterator
@@ -91,9 +92,7 @@ def array(file: memoryview, where: str, row: DType, shape: tuple[int, ...]) -> m
         raise fail(
             "mismatched-weights", where, f"its shape is {list(found.shape)}, expected {list(shape)}"
         )
-    needed = np.dtype(found.descr).itemsize
-    for size in shape:
-        needed *= size
+    needed = np.dtype(found.descr).itemsize * math.prod(shape)
     present = len(file) - found.end
     if present != needed:
         message = f"{present} bytes after the header, {row} of shape {list(shape)} needs {needed}"

@@ -29,7 +29,7 @@ class Field(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Bytes the slot takes inside the table."""
+        """Return how many bytes the slot takes inside the table."""
         return WIDTH.get(self.kind, 4)
 
 
@@ -47,7 +47,7 @@ class TableLayout(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the table itself."""
+        """Return the bytes of the table itself."""
         return self.pack.size
 
 

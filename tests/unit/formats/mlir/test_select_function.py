@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from tosa_convert.formats.bindings.modules import enclosing_module, read
@@ -22,7 +23,8 @@ def test_a_call_is_inlined_as_mlirs_pass_does(bindings: Bindings, parse: Any) ->
     module = parse(CALL + PRIVATE.format("helper"))
     ours = read(module)
     with module.context:
-        bindings.pass_manager.parse("builtin.module(inline)").run(module.operation)
+        passes = importlib.import_module(f"{bindings.package}.passmanager")
+        passes.PassManager.parse("builtin.module(inline)").run(module.operation)
     assert str(read(module)) == str(ours)
     assert ours.main.operators == []
 

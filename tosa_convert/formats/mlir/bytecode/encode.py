@@ -36,7 +36,6 @@ class Table:
 
     def __init__(self, numbers: Varints) -> None:
         self.numbers = numbers
-        #: How many entries there are.
         self.count = 0
         #: The entries; those that `add_run` added are one piece.
         self.entries: list[bytes] = []

@@ -13,7 +13,6 @@ MAGIC: Final = b"ML\xefR"
 #: operation's attributes are one dictionary (properties, which each operation orders in its own way,
 #: came with version 5), regions are in line, and there are no use-list orders.
 VERSION: Final = BYTECODE_VERSION
-#: The producer in the files that are written.
 PRODUCER: Final = b"tosa-convert"
 
 #: Versions that are read and written: every version that MLIR has written.
@@ -41,10 +40,8 @@ DIALECT_VERSIONS: Final = 7
 PROPERTIES: Final = 8
 #: Bit of a section's id: after the size come an alignment and filler up to it.
 ALIGNED: Final = 0x80
-#: The byte that fills up to an alignment.
 FILLER: Final = 0xCB
 
-#: The kind of a resource that holds bytes.
 BLOB: Final = 0
 
 #: What an operation has, as bits of the byte after its name.

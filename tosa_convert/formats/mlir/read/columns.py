@@ -49,7 +49,6 @@ class _ColumnReader:
         self.type_numbers = columns.types[:-1]
         self.operand_counts = columns.operand_counts[:-1]
         self.operands = columns.operands[: int(self.operand_counts.sum())]
-        #: The types of results, by their numbers.
         self.types: dict[int, ValueType] = {}
 
     def is_ordinary(self) -> bool:

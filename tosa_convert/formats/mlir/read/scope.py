@@ -244,7 +244,6 @@ TARGETS: Final = {"i64": (INT64, INT32), "f64": (_FP64, _FP32), "f32": (_FP32, _
 #: The form of constants in numpy.
 _FORMS: Final = {INT64: "<i8", INT32: "<i4", _FP64: "<f8", _FP32: "<f4", _FP16: "<f2"}
 
-#: The name of quantised types among the elements.
 QUANT: Final = "quant"
 #: A quantised type with the integer that it is stored as, which may have bounds.
 QUANTISED: Final = re.compile(r"!quant\.(?:uniform|any)<([iu])([0-9]{1,3})[<:,>]")

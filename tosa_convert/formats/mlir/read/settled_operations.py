@@ -174,7 +174,6 @@ def _spliced(
 # -- operations around TOSA that only say shapes, as passes of MLIR leave them ---------------------
 
 _CAST: Final = "tensor.cast"
-#: Operations that are read.
 READ: Final = (_CAST, "tensor.collapse_shape", "tensor.expand_shape")
 #: Dialects whose operations do nothing but compute their results.
 _PURE: Final = frozenset({"arith", "index", "tensor"})

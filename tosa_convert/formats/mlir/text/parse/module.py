@@ -23,7 +23,6 @@ from tosa_convert.formats.mlir.text.parse.operations import (
 from tosa_convert.graph.constant import in_order
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 
-#: Regions within one another.
 _MAX_REGIONS: Final = 1000
 #: Names of operations in other releases or in a shorter form -> today's.
 _RENAMED: Final = {

@@ -183,7 +183,6 @@ _ISOLATED: Final = frozenset({"builtin.module", "func.func"})
 #: A parser of an operation that has regions: yields each region when its text is next, and is resumed
 #: after it.
 Steps = Iterator[ParsedRegion]
-#: The names of results, each with its number of results.
 ResultNames = list[tuple[bytes, int]]
 
 
