@@ -93,7 +93,6 @@ _OF_TENSORFLOW: Final[Mapping[str, Any]] = {
     "reads_programs": True,
 }
 
-#: Name -> frontend.
 FRONTENDS: Final = {
     row.name: row
     for row in (
@@ -175,7 +174,6 @@ FRONTENDS: Final = {
 
 #: The prefix of a model's name, without its colon -> its frontend.
 LIBRARIES: Final = {row.library: row.name for row in FRONTENDS.values() if row.library}
-#: What `--via` takes.
 ROUTES: Final = tuple(row.name for row in FRONTENDS.values() if row.route_of)
 
 

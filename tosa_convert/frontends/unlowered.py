@@ -129,7 +129,6 @@ def advice(framework: str, operator: str) -> str:
 _TENSOR: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\("(?:[^"\\]|\\.)*":0:0\)')
 #: The first name of a location; a file is not one.
 _NAME: Final = re.compile(r'^loc\((?:callsite\()?(?:fused\[)?"((?:[^"\\]|\\.)*)"(?!:)')
-#: A file and a line.
 _LINE: Final = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):')
 
 

@@ -187,13 +187,11 @@ def _is_folded(equation: Any, inputs: Sequence[Array]) -> bool:
     row = ROWS.get(equation.primitive.name)
     if any(map(is_key, (item.data for item in inputs))):
         return True
-    if row is not None and row.moves_elements:
-        return False
-    stored = [math.prod(item.stored) * item.dtype.itemsize for item in inputs]
+    if row is not None and (row.moves_elements or row.is_elementwise):
+        return not row.moves_elements
+    stored = sum(math.prod(item.stored) * item.dtype.itemsize for item in inputs)
     made = sum(_bytes(item.aval) for item in equation.outvars)
-    if row is not None and row.is_elementwise:
-        return True
-    return bool(made <= max(_MOST_FOLDED, 2 * sum(stored)))
+    return bool(made <= max(_MOST_FOLDED, 2 * stored))
 
 
 def _bytes(aval: Any) -> int:

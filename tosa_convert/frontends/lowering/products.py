@@ -320,7 +320,7 @@ def _convolved(
     s: Scope, a: Array, weight: Array, window: Window, bias: Array | None = None
 ) -> Array:
     """Lower a convolution without groups."""
-    if _is_transposed(a, weight, window):
+    if _is_transposed(a, window):
         return _transposed(s, a, weight, window, bias)
     a, window = _fitted(s, a, weight.shape[1:-1], window)
     name = "conv2d" if len(window.strides) == 2 else "conv3d"
@@ -377,7 +377,7 @@ def _spread_out(s: Scope, a: Array, window: Window) -> tuple[Array, Window]:
     return layout.reshape(s, wide, (count, *spans, channels)), replace(window, padding=padding)
 
 
-def _is_transposed(a: Array, weight: Array, window: Window) -> bool:
+def _is_transposed(a: Array, window: Window) -> bool:
     """Return whether TRANSPOSE_CONV2D computes it: the gradient of a strided convolution."""
     return (
         len(window.strides) == 2

@@ -16,7 +16,6 @@ from tosa_convert.frontends.named.wanted import (
 
 #: The size of an image if the weights of a model name none.
 _SIZE: Final = 224
-#: Frames of a video.
 _FRAMES: Final = 16
 #: The sizes of images between which optical flow is computed, which are multiples of 8.
 _FLOW: Final = 128

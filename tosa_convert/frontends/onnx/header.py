@@ -9,7 +9,6 @@ from tosa_convert.frontends.protobuf import Value, fields, message, text
 
 #: Field of a TypeProto -> what a value is if it is not a tensor.
 _KINDS: Final = {4: "a sequence", 5: "a map", 8: "a sparse tensor", 9: "an optional value"}
-#: Operators that draw random numbers.
 RANDOM: Final = frozenset(
     (
         *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"),

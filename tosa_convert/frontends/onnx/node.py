@@ -31,7 +31,6 @@ class ByDefinition(Exception):
     """The rule leaves the node to the function by which ONNX defines its operator."""
 
 
-#: The value of a name in a graph.
 Item = Array | Items | Maybe
 #: What the names of a graph, and of those around it, stand for.
 Names = MutableMapping[str, Item]

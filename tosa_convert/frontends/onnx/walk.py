@@ -453,7 +453,6 @@ _MODULES: Final = (
     *(classical, control_flow, elementwise, indexing, movement, products),
     *(quantized, recurrent, reductions, resize, windows),
 )
-#: Of ONNX's own sets of operators.
 RULES: Final[dict[str, Rule]] = {
     **{kind: rule for module in _MODULES for kind, rule in module.RULES.items()},
     **microsoft.OWN_DOMAIN,
@@ -462,7 +461,6 @@ RULES: Final[dict[str, Rule]] = {
         for kind in quantized.PRODUCTS
     },
 }
-#: Of com.microsoft.
 MICROSOFT: Final[dict[str, Rule]] = microsoft.RULES
 #: Rules that take known operands themselves: they move elements without a copy, or keep what is
 #: quantised. Other operators of known operands are computed by onnx.

@@ -629,5 +629,4 @@ RULES.update(
         for name in (*_BROADCAST, "compare", "select")
     }
 )
-#: Target of a custom call -> what computes it.
 CUSTOM_CALLS: Final[dict[str, Rule]] = {"mhlo.topk": RULES["top_k"]}

@@ -15,7 +15,6 @@ from typing import Final
 from tosa_convert.errors import fail, near_match
 from tosa_convert.io.flatbuffer_tables import FlatbufferError, Table, root_table
 
-#: Element types by their code.
 _DTYPES: Final = (
     *("float32", "float16", "int32", "uint8", "int64", "string", "bool", "int16", "complex64"),
     *("int8", "float64", "complex128", "uint64", "resource", "variant", "uint32", "uint16", "int4"),
@@ -312,7 +311,7 @@ def _operator(index: int, row: Table, codes: Sequence[tuple[int, str]]) -> Opera
 
 
 def _signature(rows: Iterator[Table], tensors: Sequence[int]) -> dict[int, list[str]]:
-    """Tensor -> its names; {} unless each input or output has exactly one name."""
+    """Return the names of tensors; {} unless each input or output has exactly one name."""
     names: dict[int, list[str]] = {}
     for row in rows:
         names.setdefault(row.number(1, "I"), []).append(row.text(0))
@@ -354,7 +353,6 @@ STABLEHLO_DOT_GENERAL STABLEHLO_REDUCE_WINDOW STABLEHLO_SORT STABLEHLO_WHILE STA
 STABLEHLO_TRANSPOSE DILATE STABLEHLO_RNG_BIT_GENERATOR REDUCE_WINDOW STABLEHLO_COMPOSITE
 STABLEHLO_SHIFT_LEFT STABLEHLO_CBRT STABLEHLO_CASE
 """
-#: Code -> name.
 OPERATOR_NAMES: Final = tuple(_NAMES.split())
 
 

@@ -34,7 +34,6 @@ RULES: Final[dict[str, Rule]] = {
     **spectral.RULES,
     **windows.RULES,
 }
-#: Operators that take complex numbers.
 OF_SPECTRA: Final = frozenset(("REAL", "IMAG", "COMPLEX_ABS"))
 #: Operators of known numbers whose results may be the same for several sizes, and differ for others.
 DECIDING: Final = frozenset(

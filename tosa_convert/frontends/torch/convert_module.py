@@ -177,7 +177,6 @@ _NUMBERS: Final = {
     23: torch.float8_e5m2,
     24: torch.float8_e4m3fn,
 }
-#: The sizes and the element type of a tensor.
 TENSOR: Final = re.compile(r"^!torch\.v?tensor<\[([^\]]*)\],(.*)>$", re.DOTALL)
 _FRAME: Final = re.compile(r'"([^"]*)":(\d+)')
 _RESOURCE: Final = re.compile(r'^\s*([\w.$-]+|"[^"]*"): "0x([0-9A-Fa-f]*)"', re.MULTILINE)

@@ -394,7 +394,6 @@ _MODULES: Final = (
     *(elementwise, shapes, reductions, normalization, products, windows, indexing),
     *(quantised, control_flow),
 )
-#: Name of an operator, with its overload or without -> its rule.
 RULES: Final[dict[str, Rule]] = {
     name: rule for module in _MODULES for name, rule in module.RULES.items()
 }

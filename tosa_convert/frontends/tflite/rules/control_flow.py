@@ -151,15 +151,11 @@ def _assign(n: Node) -> None:
     n.scope.builder.write(_variable(n, n.tensor(1)), n.scope.whole(value))
 
 
-def _nothing(n: Node) -> None:
-    return None
-
-
 RULES: Final[dict[str, Rule]] = {
     "CALL": _call,
     "IF": _if,
     "WHILE": _while,
-    "VAR_HANDLE": _nothing,
+    "VAR_HANDLE": lambda n: None,
     "CALL_ONCE": _call_once,
     "READ_VARIABLE": _read,
     "ASSIGN_VARIABLE": _assign,

@@ -199,10 +199,6 @@ def _cast(n: Node) -> Array:
     return s.viewed(s.select(s.equal(x, x), s.viewed(made, held), limit), target)
 
 
-def _bitcast(n: Node) -> Array:
-    return bitcast(n.scope, n.plain(0), element_of(n.result))
-
-
 def _fake_quant(n: Node) -> Array:
     """Round to the nearest of the values that integers stand for, whose range has a zero."""
     s, x = n.scope, n.array(0)
@@ -240,13 +236,12 @@ def _clipped(low: float, high: float) -> Rule:
     return lambda n: n.bounded(n.array(0), low, high)
 
 
-#: Of elements without scales.
 RULES: Final[dict[str, Rule]] = {
     "ABS": elementwise(arithmetic.abs_),
     "ADD": arithmetic_of("add"),
     "ADD_N": _sum_of_many,
     "ATAN2": in_fp32(functions.atan2),
-    "BITCAST": _bitcast,
+    "BITCAST": lambda n: bitcast(n.scope, n.plain(0), element_of(n.result)),
     "BUCKETIZE": _buckets,
     "BITWISE_XOR": elementwise(lambda s, x, y: arithmetic.bitwise(s, x, y, "xor")),
     "CAST": _cast,

@@ -261,7 +261,7 @@ def _slice(n: Node) -> Array:
 
 
 def _strided_slice(n: Node) -> Array:
-    """Axis by axis; backwards, the axis is reversed first."""
+    """Take a part axis by axis; backwards, the axis is reversed first."""
     s, a = n.scope, n.array(0)
     begin, end, strides = (n.ints(index) for index in (1, 2, 3))
     begin_mask, end_mask, ellipsis, new_axes, shrinks = (n.option(at) for at in range(5))
@@ -517,7 +517,7 @@ def _embedding_lookup(n: Node) -> Array:
 
 
 def _dynamic_update_slice(n: Node) -> Array:
-    """SCATTER to places that begin where the operand says, within the tensor."""
+    """Write by SCATTER to places that begin where the operand says, within the tensor."""
     s, a, part, start = n.scope, n.array(0), n.like(1), index32(n.scope, n.array(2))
     most = [size - own for size, own in zip(a.shape, part.shape, strict=True)]
     if start.data is not None:

@@ -233,7 +233,7 @@ def inverse_root(s: Scope, total: Array) -> tuple[Array, Array]:
 
 
 def _local_response(n: Node) -> Array:
-    """X / (bias + alpha * sum of squares of near channels) ** beta; the sum is a product with a band."""
+    """Compute x / (bias + alpha * sum of squares) ** beta; the sum is a product with a band matrix."""
     s, x = n.scope, n.array(0)
     radius, (bias, alpha, beta) = n.option(0), (n.real(at) for at in (1, 2, 3))
     size = x.shape[-1]

@@ -251,7 +251,7 @@ def wide_bias(s: Scope, bias: Array | None, count: int) -> Any:
 
 
 def _transposed_volumes(n: Node) -> Array:
-    """CONV3D of the elements with zeros between them, with the kernel reversed."""
+    """Compute CONV3D of the elements with zeros between them, with the kernel reversed."""
     s, (x, filters, bias) = n.scope, _operands(n, 2, 1, 3)
     _refuse_integers(x)
     if [n.option(at, default=1) for at in (5, 6, 7)] != [1, 1, 1]:
@@ -277,7 +277,7 @@ def _transposed_volumes(n: Node) -> Array:
 
 
 def _fully_connected(n: Node) -> Array:
-    """CONV2D of rows with a window of one element."""
+    """Compute CONV2D of rows with a window of one element."""
     s, (x, weights, bias) = n.scope, _operands(n, 0, 1, 2)
     if n.option(1, "b"):
         raise NotLowered("its weights are shuffled", "convert it with the default format")
@@ -299,7 +299,7 @@ def _fully_connected(n: Node) -> Array:
 
 
 def _batch_matmul(n: Node) -> Array:
-    """MATMUL of each pair of matrices, of which the smaller batch is repeated."""
+    """Compute MATMUL of each pair of matrices, of which the smaller batch is repeated."""
     s, (x, y) = n.scope, n.arrays
     if is_float(x.dtype) and not is_float(y.dtype):
         y = converted(s, dequantised(n, 1), x.dtype)

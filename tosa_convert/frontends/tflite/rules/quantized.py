@@ -273,7 +273,6 @@ def select(n: Node) -> Array:
     return arithmetic.select_n(s, *s.aligned([condition, no, yes]))
 
 
-#: Of elements with scales, or without.
 RULES: Final[dict[str, Rule]] = {
     "ADD": either(_sum(1), elementwise.RULES["ADD"]),
     "SUB": either(_sum(-1), elementwise.RULES["SUB"]),

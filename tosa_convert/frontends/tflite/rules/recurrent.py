@@ -36,14 +36,6 @@ _AUX_WEIGHTS: Final = (10, 11)
 _OF_INTEGERS: Final = ["int8", "int8", "int16", "int16", "int8"]
 
 
-def _rnn(n: Node) -> Array:
-    return _directed(n, 1, {0: 1}, n.option(0, "b"), True)
-
-
-def _sequence(n: Node) -> Array:
-    return _directed(n, 1, {0: 1}, n.option(1, "b"), n.flag(0))
-
-
 def _both(n: Node) -> Sequence[Array]:
     made = []
     for number, (weights, aux) in enumerate(zip(_BOTH_WEIGHTS, _AUX_WEIGHTS, strict=True)):
@@ -123,8 +115,8 @@ def _svdf(n: Node) -> Array:
 
 
 RULES: Final[dict[str, Rule]] = {
-    "RNN": _rnn,
-    "UNIDIRECTIONAL_SEQUENCE_RNN": _sequence,
+    "RNN": lambda n: _directed(n, 1, {0: 1}, n.option(0, "b"), True),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": lambda n: _directed(n, 1, {0: 1}, n.option(1, "b"), n.flag(0)),
     "BIDIRECTIONAL_SEQUENCE_RNN": _both,
     "SVDF": _svdf,
 }

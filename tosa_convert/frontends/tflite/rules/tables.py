@@ -361,7 +361,6 @@ def _root(n: Node) -> Array:
     return looked_up(n.scope, x, within(x.dtype, steps.astype(np.int64) + n.result_zero))
 
 
-#: Of elements with scales, or without.
 RULES: Final[dict[str, Rule]] = {
     name: either(rule, elementwise.RULES[name])
     for name, rule in {
