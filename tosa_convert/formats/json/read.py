@@ -156,7 +156,6 @@ class _Reader(Scanner):
         )
 
     def container(self) -> None:
-        """Count a region or block."""
         self.containers += 1
         if self.containers > CONTAINERS_FREE + self.size // CONTAINER_BYTES:
             raise self.stop(

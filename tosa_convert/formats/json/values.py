@@ -469,7 +469,6 @@ class Scanner(Cursor):
         return 0
 
     def boolean(self) -> bool:
-        """Read the truth value that starts here."""
         match = _BOOL.match(self.buffer, self.position)
         if match is None:
             self.unexpected("true or false")
@@ -497,7 +496,6 @@ class Scanner(Cursor):
         return 0
 
     def strings(self) -> tuple[str, ...]:
-        """Read the list of strings that starts here."""
         members: list[str] = []
         if not self.opens(LIST, "a list of strings"):
             return ()
@@ -522,7 +520,6 @@ class Scanner(Cursor):
                     return tuple(members)
 
     def integers(self, low: int, high: int) -> tuple[int, ...]:
-        """Read the list of integers that starts here."""
         members: list[int] = []
         if not self.opens(LIST, "a list of numbers"):
             return ()

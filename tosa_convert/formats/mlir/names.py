@@ -26,8 +26,8 @@ STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
 
 _ESCAPE: Final = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')
 _ESCAPES: Final = {b'"': b'"', b"\\": b"\\", b"n": b"\n", b"t": b"\t"}
-#: Bytes that are not escaped: printable ASCII without the quotation mark and the backslash.
-_PLAIN: Final = re.compile(rb"[ !#-\[\]-~]*\Z")
+#: Bytes that are escaped: all but printable ASCII, the quotation mark and the backslash.
+_ESCAPED: Final = re.compile(rb"[^ !#-\[\]-~]")
 
 #: The commonest location by far has no escapes and no nesting, and numbers that are known to fit.
 PLAIN_LOCATION: Final = re.compile(r'(loc\("[^"\\:]*"):([0-9]{1,9}):([0-9]{1,9})\)')
@@ -65,17 +65,8 @@ def unquote(text: str) -> str:
 
 def quote(raw: bytes) -> str:
     """Return the string literal of these bytes: printable ASCII as it is, all others in hexadecimal."""
-    if _PLAIN.match(raw):
-        return f'"{raw.decode("ascii")}"'
-    escaped = (
-        "\\\\"
-        if byte == 0x5C
-        else chr(byte)
-        if 32 <= byte < 127 and byte != 0x22
-        else f"\\{byte:02X}"
-        for byte in raw
-    )
-    return '"' + "".join(escaped) + '"'
+    text = _ESCAPED.sub(lambda b: rb"\\" if b[0] == b"\\" else b"\\%02X" % ord(b[0]), raw)
+    return f'"{text.decode("ascii")}"'
 
 
 #: The name of an argument or a result (the dialect's own attribute), or of an operation's results:

@@ -573,10 +573,7 @@ def read_module(
     for function in functions:
         # With several functions there is a finding already, and nothing of them is returned.
         narrowing = noted_narrowing or Narrowing(options.narrow)
-        if options.pass_captured:
-            from tosa_convert.formats.mlir.read.scope import CapturedValues
-
-            captures = CapturedValues()
+        captures = CapturedValues() if options.pass_captured else None
         root = bytecode.rooted(function.operation)
         reader = FunctionReader(root, options, narrowing, captures, noted)
         try:
@@ -627,10 +624,8 @@ def _target(bytecode: Bytecode) -> TargetEnv:
         if found.target is None:
             log.warning("the attribute %s has an unknown form: it is not preserved", TARGET_ENV)
     exact = parse_version(text_of(bytecode, attributes.get(VERSION_ATTRIBUTE)) or "")
-    if found.version is None:
-        return TargetEnv(exact, found.target)
     # The target has neither the patch nor whether 1.0 is a draft.
-    if exact is not None and exact.minor == found.version.minor:
+    if found.version is None or (exact is not None and exact.minor == found.version.minor):
         return TargetEnv(exact, found.target)
     return found
 

@@ -336,11 +336,8 @@ class OperatorReader:
         for fields in body.operations:
             operation = Operation(*fields)
             if self.name(operation) == _GLOBAL_LOAD and len(operation.types) == 1:
-                index = self.bytecode.dictionary(operation.attributes).get("global")
-                symbol = None if index is None else self.bytecode.attribute(index)
-                name = (
-                    symbol.name.decode("utf-8", "replace") if isinstance(symbol, SymbolAttr) else ""
-                )
+                attributes = self.bytecode.dictionary(operation.attributes)
+                name = symbol_of(self.bytecode, attributes.get("global"))
                 if name in self.fixed and name not in seen:
                     seen.add(name)
                     yield operation.first, (self.fixed[name][0], operation.name)
@@ -350,8 +347,7 @@ class OperatorReader:
         attributes = self.bytecode.dictionary(operation.attributes)
         symbol = text_of(self.bytecode, attributes.get("name"))
         if self.name(operation) in OF_GLOBALS and "global" in attributes:
-            name = self.bytecode.attribute(attributes["global"])
-            symbol = name.name.decode("utf-8", "replace") if isinstance(name, SymbolAttr) else ""
+            symbol = symbol_of(self.bytecode, attributes["global"])
         variable = self.variables.get(symbol or "")
         fixed = self.fixed.get(symbol or "")
         if fixed is not None and operator.spec is VARIABLE_READ and operator.outputs:
@@ -425,6 +421,12 @@ class OperatorReader:
                 names.outputs = names_of(self.bytecode, entry.get("outputs"))
             regions.append(names)
         return regions
+
+
+def symbol_of(bytecode: Bytecode, index: int | None) -> str:
+    """Return the name in the symbol attribute with this index; "" if it is not one."""
+    symbol = None if index is None else bytecode.attribute(index)
+    return symbol.name.decode("utf-8", "replace") if isinstance(symbol, SymbolAttr) else ""
 
 
 def _operand_count(name: str, spec: OperatorSpec | None) -> int:

@@ -422,7 +422,7 @@ def without_clamp(clamp: Operator, scope: Scope, narrowing: Narrowing) -> list[O
     if shape is None:
         return [clamp]  # the bounds would need the rank of the operand, which is unknown
     narrowing.replaced_clamps += 1
-    between = _add(scope, f"{result}_maximum", shape)
+    between = _declared(scope, Tensor(f"{result}_maximum", INT32, shape))
     made = []
     for spec, name, operand, output in (
         (_MAXIMUM, "min_val", value, between),
@@ -430,7 +430,7 @@ def without_clamp(clamp: Operator, scope: Scope, narrowing: Narrowing) -> list[O
     ):
         raw = clamp.attributes[name]
         assert isinstance(raw, bytes)
-        bound = _add(scope, f"{result}_{name}", (1,) * len(shape))
+        bound = _declared(scope, Tensor(f"{result}_{name}", INT32, (1,) * len(shape)))
         scope.tensors[bound].data = Constant(INT32, 1, raw[: INT32.element_bytes])
         attributes = {"nan_mode": clamp.attributes["nan_mode"]}
         made += [
@@ -438,11 +438,3 @@ def without_clamp(clamp: Operator, scope: Scope, narrowing: Narrowing) -> list[O
             Operator(spec, (operand, bound), (output,), attributes, clamp.location),
         ]
     return made
-
-
-def _add(scope: Scope, name: str, shape: tuple[int, ...]) -> str:
-    # Names that are not in `taken` are generated and have another form.
-    name = unused_name(name, scope.taken)
-    scope.taken.add(name)
-    scope.tensors[name] = Tensor(name, INT32, shape)
-    return name

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.mlir.bytecode import operations as bytecode_operations
-from tosa_convert.formats.mlir.bytecode.attributes import SymbolAttr, TensorType, Type
+from tosa_convert.formats.mlir.bytecode.attributes import TensorType, Type
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Operation
 from tosa_convert.formats.mlir.constants import ARITH_CONSTANT
 from tosa_convert.formats.mlir.locations import plain_location
 from tosa_convert.formats.mlir.names import RESULT_PREFIX
+from tosa_convert.formats.mlir.read.operator import OperatorReader, symbol_of
 from tosa_convert.formats.mlir.read.select_function import signature_of
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.derived import unused_name
@@ -26,7 +27,6 @@ from tosa_convert.rules.values import shape_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tosa_convert.formats.mlir.read.operator import OperatorReader
     from tosa_convert.formats.mlir.read.scope import Scope
     from tosa_convert.graph.model import Region
 
@@ -61,9 +61,8 @@ def inlined(
 ) -> tuple[list[Operator], list[Region]]:
     """Return operators and regions of a called function; a finding, if not. read: reads one."""
     scope.values.update((operation.first + index, "") for index in range(len(operation.types)))
-    attribute = reader.bytecode.dictionary(operation.attributes).get("callee", -1)
-    symbol = reader.bytecode.attribute(attribute) if attribute >= 0 else None
-    name = symbol.name.decode("utf-8", "replace") if isinstance(symbol, SymbolAttr) else ""
+    attributes = reader.bytecode.dictionary(operation.attributes)
+    name = symbol_of(reader.bytecode, attributes.get("callee"))
     problem = _problem(calls, reader, scope, operation, operands, name)
     if problem:
         reader.report.add(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any
 
 from tosa_convert.eras.dialect_states import (
     DENSE_ARRAYS,
@@ -37,8 +37,6 @@ from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import DYNAMIC, Block, Operator, Tensor
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, OperatorSpec
 
-_NUMBER: Final = struct.Struct("<f")
-
 
 class OlderFunctionWriter(FunctionWriter):
     """Encodes a graph that `eras.current_to_older` has downgraded. state: that of the dialect."""
@@ -55,7 +53,7 @@ class OlderFunctionWriter(FunctionWriter):
             self.type_name = "type"
 
     def enter(self, block: Block) -> None:
-        """Enter a constant, which never becomes a resource."""
+        """Name the variables: no constant becomes a resource, so compile-time ones do not matter."""
         self.name_variables(block)
 
     def operation(self, block: Block, operator: Operator) -> OperatorSpec:
@@ -141,5 +139,5 @@ class OlderFunctionWriter(FunctionWriter):
         return encoder.attributes.text(f"#tosa.{value.kind}_quant<{texts}>")
 
     def _float(self, value: float) -> bytes:
-        (bits,) = struct.unpack("<I", _NUMBER.pack(value))
+        bits = int.from_bytes(struct.pack("<f", value), "little")
         return self.attributes.bits(FLOAT, self.types.builtin("f32"), bits, 32)

@@ -48,10 +48,7 @@ class CustomForms:
         self.inputs: tuple[Type, ...] = ()
 
     def form(self, name: str) -> Callable[[CustomForms, ParsedOperation], Steps | None] | None:
-        special = _FORMS.get(name)
-        if special is not None:
-            return special
-        return CustomForms.tosa if name.startswith("tosa.") else None
+        return _FORMS.get(name, CustomForms.tosa if name.startswith("tosa.") else None)
 
     # -- attributes ---------------------------------------------------------------------------
 
@@ -121,7 +118,7 @@ class CustomForms:
         types = []
         if operation.operands:
             self.cursor.expect(b":", "':' and the types of the operands")
-            types = self.operations.type_list()
+            types = [parsed.number for parsed in self.types.row()]
         elif self.cursor.accept(b":"):
             return  # MLIR prints it after no operands, too.
         self.operations.check_types(operation.operands, types, at)
@@ -135,8 +132,7 @@ class CustomForms:
         cursor.skip()
         at = cursor.at
         if cursor.accept(b"="):
-            type_, value = self._typed_value()
-            attributes["initial_value"] = value
+            type_, attributes["initial_value"] = self._typed_value()
         else:
             cursor.expect(b":", "':' and the type, or '=' and the initial value")
             type_ = self.types()

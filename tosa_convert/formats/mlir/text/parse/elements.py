@@ -107,12 +107,16 @@ class TypeParser:
     def in_parentheses(self) -> list[Parsed]:
         cursor = self.cursor
         cursor.expect(b"(")
-        types: list[Parsed] = []
-        if not cursor.accept(b")"):
+        if cursor.accept(b")"):
+            return []
+        types = self.row()
+        cursor.expect(b")")
+        return types
+
+    def row(self) -> list[Parsed]:
+        types = [self()]
+        while self.cursor.accept(b","):
             types.append(self())
-            while cursor.accept(b","):
-                types.append(self())
-            cursor.expect(b")")
         return types
 
     def results(self) -> list[Parsed]:

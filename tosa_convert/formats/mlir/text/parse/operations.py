@@ -298,12 +298,6 @@ class OperationParser:
         self.check_types(operands, [parsed.number for parsed in inputs], at)
         return [parsed.number for parsed in results]
 
-    def type_list(self) -> list[bytes]:
-        types = [self.types().number]
-        while self.cursor.accept(b","):
-            types.append(self.types().number)
-        return types
-
     def check_types(self, operands: list[int], types: list[bytes], at: int) -> None:
         defined = self.region.types_of(operands)
         if defined == types:

@@ -53,7 +53,7 @@ class BlockNames(NamedTuple):
 
 
 class ValueNamer:
-    """BlockNames the values of one module.
+    """Names the values of one module.
 
     In custom form blocks side by side use the same names, in generic form no two blocks do.
     """
@@ -156,12 +156,7 @@ _Text = str | tuple["int | str", ...]
 
 
 class LocationAliases:
-    """The aliases of the locations that a module uses.
-
-    Args:
-        bytecode: the module.
-        used: the numbers of locations, in the order of their use; UNKNOWN for block arguments.
-    """
+    """The aliases of `used` locations, in the order of use; UNKNOWN is that of block arguments."""
 
     def __init__(self, bytecode: Bytecode, used: Iterable[int]) -> None:
         self._reader = LocationReader(bytecode, full_paths=True)
