@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tosa_convert.frontends.jax.step import Step
-from tosa_convert.frontends.lowering import control_flow, layout
-from tosa_convert.frontends.lowering.control_flow import UNROLLED, Columns, tables_of, while_loop
+from tosa_convert.frontends.lowering import control_flow
+from tosa_convert.frontends.lowering.control_flow import UNROLLED, while_loop
 from tosa_convert.frontends.lowering.limits import known_limits
 from tosa_convert.frontends.lowering.scope import Array, Scope
 from tosa_convert.frontends.lowering.types import INT32
@@ -57,9 +57,35 @@ def _increment(jaxpr: Any, constants: int, place: int) -> int | None:
 
 
 def scan(step: Step) -> list[Array]:
-    params, length = step.params, step.params["length"]
-    count = length * _equations(params["jaxpr"].jaxpr)
-    return (_unrolled if params["unroll"] >= length or count <= UNROLLED else _scan_loop)(step)
+    params, length, inputs = step.params, step.params["length"], step.inputs
+    count, jaxpr = params["num_consts"], params["jaxpr"]
+    of_rows = count + params["num_carry"]
+    consts, carry, columns = inputs[:count], inputs[count:of_rows], inputs[of_rows:]
+
+    def turn(
+        scope: Scope, state: Sequence[Array], rows: Sequence[Array], held: Sequence[Array]
+    ) -> list[Array]:
+        return step.run(scope, jaxpr, [*held, *state, *rows])
+
+    limits = {}
+    for place, item in enumerate(carry):
+        added = _increment(jaxpr.jaxpr, len(consts), place)
+        if added is not None and item.is_constant:
+            low, high = known_limits(item)
+            more = added * (length - 1)
+            limits[place] = low + min(0, more), high + max(0, more)
+    return control_flow.scan_rows(
+        step.scope,
+        length,
+        carry,
+        columns,
+        list(zip(step.dtypes, step.shapes, strict=True))[len(carry) :],
+        consts,
+        turn,
+        is_unrolled=params["unroll"] >= length or length * _equations(jaxpr.jaxpr) <= UNROLLED,
+        is_reverse=params["reverse"],
+        limits=limits,
+    )
 
 
 def _equations(jaxpr: Any) -> int:
@@ -75,49 +101,6 @@ def _equations(jaxpr: Any) -> int:
         repeats = equation.params.get("length", 1) if equation.primitive.name == "scan" else 1
         count += repeats * sum(map(_equations, inner)) + (not inner)
     return count
-
-
-def _parts(step: Step) -> tuple[Sequence[Array], list[Array], Sequence[Array]]:
-    """Return the constants of a scan, its first state, and what it goes through."""
-    count, carried = step.params["num_consts"], step.params["num_carry"]
-    inputs = step.inputs
-    return inputs[:count], list(inputs[count : count + carried]), inputs[count + carried :]
-
-
-def _unrolled(step: Step) -> list[Array]:
-    s, params = step.scope, step.params
-    consts, carry, columns = _parts(step)
-    rows: list[list[Array]] = []
-    order = range(params["length"])
-    for index in reversed(order) if params["reverse"] else order:
-        given = [layout.row(s, column, index) for column in columns]
-        made = step.run(s, params["jaxpr"], [*consts, *carry, *given])
-        carry = made[: len(carry)]
-        rows.append(made[len(carry) :])
-    if params["reverse"]:
-        rows.reverse()
-    return [*carry, *(layout.stack(s, column) for column in zip(*rows, strict=True))]
-
-
-def _scan_loop(step: Step) -> list[Array]:
-    params, length = step.params, step.params["length"]
-    consts, carry, columns = _parts(step)
-    made = tables_of(list(zip(step.dtypes, step.shapes, strict=True))[len(carry) :])
-
-    def turn(
-        scope: Scope, state: Sequence[Array], rows: Sequence[Array], held: Sequence[Array]
-    ) -> list[Array]:
-        return step.run(scope, params["jaxpr"], [*held, *state, *rows])
-
-    limits = {}
-    for place, item in enumerate(carry):
-        added = _increment(params["jaxpr"].jaxpr, len(consts), place)
-        if added is not None and item.is_constant:
-            low, high = known_limits(item)
-            more = added * (length - 1)
-            limits[place] = low + min(0, more), high + max(0, more)
-    given, results = (Columns(row, [params["reverse"]] * len(row)) for row in (columns, made))
-    return control_flow.scan(step.scope, length, carry, given, results, consts, turn, limits)
 
 
 # -- cond and switch -----------------------------------------------------------------------------

@@ -161,6 +161,32 @@ def scan(
     return while_loop(s, state, [*taken.arrays, *captured], condition, body, known)[1:]
 
 
+def scan_rows(
+    s: Scope,
+    length: int,
+    carry: Sequence[Array],
+    columns: Sequence[Array],
+    types: Sequence[tuple[Any, Sequence[int]]],
+    captured: Sequence[Array],
+    turn: Turn,
+    *,
+    is_unrolled: bool,
+    is_reverse: bool = False,
+    limits: Mapping[int, Limits] = MappingProxyType({}),
+) -> list[Array]:
+    """Scan what all goes one way, as `scan` does or unrolled. types: those of the stacked rows."""
+    if not is_unrolled:
+        taken, made = (Columns(row, [is_reverse] * len(row)) for row in (columns, tables_of(types)))
+        return scan(s, length, carry, taken, made, captured, turn, limits)
+    rows: list[Sequence[Array]] = []
+    for index in range(length)[:: -1 if is_reverse else 1]:
+        found = turn(s, carry, [layout.row(s, column, index) for column in columns], captured)
+        carry = found[: len(carry)]
+        rows.append(found[len(carry) :])
+    stacks = zip(*rows[:: -1 if is_reverse else 1], strict=True)
+    return [*carry, *(layout.stack(s, stacked) for stacked in stacks)]
+
+
 def row_at(s: Scope, a: Array, index: Array) -> Array:
     """Return row `index`, an INT32 [1], of an array."""
     table = layout.reshape(s, as_rows(s, a), (a.shape[0], math.prod(a.shape[1:])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -78,18 +79,10 @@ def _product(n: Node) -> Array:
     return reductions.multiplied(n.scope, a, _axes(n, a), n.flag(0))
 
 
-def _extreme(word: str) -> Rule:
+def _reduced(function: Callable[[Scope, Array, list[int], str, bool], Array], word: str) -> Rule:
     def rule(n: Node) -> Array:
         a = n.array(0)
-        return reductions.extreme(n.scope, a, _axes(n, a), word, n.flag(0))
-
-    return rule
-
-
-def _bits(word: str) -> Rule:
-    def rule(n: Node) -> Array:
-        a = n.array(0)
-        return reductions.bits(n.scope, a, _axes(n, a), word, n.flag(0))
+        return function(n.scope, a, _axes(n, a), word, n.flag(0))
 
     return rule
 
@@ -167,10 +160,10 @@ RULES: Final[dict[str, Rule]] = {
     "ARG_MIN": _position("min"),
     "CUMSUM": _cumulative_sum,
     "MEAN": _mean,
-    "REDUCE_ALL": _bits("and"),
-    "REDUCE_ANY": _bits("or"),
-    "REDUCE_MAX": _extreme("max"),
-    "REDUCE_MIN": _extreme("min"),
+    "REDUCE_ALL": _reduced(reductions.bits, "and"),
+    "REDUCE_ANY": _reduced(reductions.bits, "or"),
+    "REDUCE_MAX": _reduced(reductions.extreme, "max"),
+    "REDUCE_MIN": _reduced(reductions.extreme, "min"),
     "REDUCE_PROD": _product,
     "SEGMENT_SUM": _sorted_segments,
     "SUM": _sum,

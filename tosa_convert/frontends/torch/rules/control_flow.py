@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import control_flow, layout
-from tosa_convert.frontends.lowering.control_flow import UNROLLED, Columns, tables_of
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
 from tosa_convert.frontends.lowering.types import BOOL
 from tosa_convert.frontends.torch.rules.node import Node, Rule
@@ -48,23 +47,17 @@ def _scan(
     if count == 0:
         raise NotLowered("it scans nothing", "")
     nodes = sum(node.op == "call_function" for node in body.graph.nodes)
-    if count * nodes <= UNROLLED:
-        rows = []
-        for index in range(count):
-            given = [layout.row(s, one, index) for one in columns]
-            made = n.run(s, body, [*carry, *given, *held])
-            carry = made[: len(carry)]
-            rows.append(made[len(carry) :])
-        return [*carry, *(layout.stack(s, column) for column in zip(*rows, strict=True))]
-    tables = tables_of(list(zip(n.dtypes, n.shapes, strict=True))[len(carry) :])
 
     def turn(
         scope: Scope, now: Sequence[Array], rows: Sequence[Array], given: Sequence[Array]
     ) -> list[Array]:
         return n.run(scope, body, [*now, *rows, *given])
 
-    taken, results = (Columns(row, [False] * len(row)) for row in (columns, tables))
-    return control_flow.scan(s, count, carry, taken, results, held, turn)
+    types = list(zip(n.dtypes, n.shapes, strict=True))[len(carry) :]
+    is_unrolled = count * nodes <= control_flow.UNROLLED
+    return control_flow.scan_rows(
+        s, count, carry, columns, types, held, turn, is_unrolled=is_unrolled
+    )
 
 
 RULES: Final[dict[str, Rule]] = {"cond": _cond, "while_loop": _while_loop, "scan": _scan}
