@@ -24,6 +24,7 @@ from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.cli.messages import RunProgress, StageDisplay
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.frontends.process.request import STAGE_FILE, say_stage, stages
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.graph import Graph
 
@@ -202,6 +203,14 @@ def test_verbose_says_how_long_each_step_of_a_model_took(
         "writing it",
         "convert",
     ]
+
+
+def test_a_stage_that_is_half_written_is_left_out(tmp_path: Path) -> None:
+    assert stages(tmp_path) == []
+    say_stage(tmp_path, "loading the model")
+    with (tmp_path / STAGE_FILE).open("a") as file:
+        file.write("17")
+    assert [words for _, words in stages(tmp_path)] == ["loading the model"]
 
 
 #: The first MATMUL is that of the run for the outputs; the second takes minutes in one call of numpy.

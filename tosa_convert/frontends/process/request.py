@@ -225,9 +225,11 @@ def say_stage(folder: Path, words: str) -> None:
 def stages(folder: Path) -> list[tuple[float, str]]:
     """Return the stages of a converter that have begun: when, in seconds since 1970, and what."""
     try:
-        lines = (folder / STAGE_FILE).read_text(encoding="utf-8").splitlines()
+        text = (folder / STAGE_FILE).read_text(encoding="utf-8")
     except OSError:
         return []
+    # The last line may be half written, when the converter is killed.
+    lines = text.split("\n")[:-1]
     return [(float(began), words) for began, _, words in (line.partition(" ") for line in lines)]
 
 
