@@ -28,11 +28,9 @@ from pathlib import Path
 import tinynet
 
 from tosa_convert.builder import Builder
-from tosa_convert.formats.write import save
-from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, NotLowered, Value
+from tosa_convert.frontends.lower_model import write_program
 from tosa_convert.frontends.process.python_file import call_factory
-from tosa_convert.frontends.process.request import Request
-from tosa_convert.io.options import WriteOptions
+from tosa_convert.frontends.process.request import Interface, NotLowered, Request, Value
 
 _LOWERINGS = {"abs": Builder.abs, "exp": Builder.exp}
 
@@ -48,7 +46,7 @@ def lower(request: Request, folder: Path) -> Interface:
     for name in net.layers:
         x = _LOWERINGS[name](b, x)
     b.output(x)
-    save(b.graph(), folder / PROGRAM_FILE, "mlirbc", WriteOptions())
+    write_program(b.graph(), folder)
     return Interface(inputs=[Value(name="image")], outputs=[Value(name="score")])
 '''
 TEST: Final = '''\

@@ -23,8 +23,8 @@ _CHANNELS: Final = 3
 def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     """Put one convolution in place of those of single channels that a CONCAT joins, or return None."""
     convolutions = [edit.producers.get(name) for name in op.inputs]
-    first = convolutions[0]
-    if first is None or op.attributes["axis"] != _CHANNELS or len(convolutions) < 2:
+    first = convolutions[0] if len(convolutions) > 1 else None
+    if first is None or op.attributes["axis"] != _CHANNELS:
         return None
     image, weights, biases = "", [], []
     for channel, (name, one) in enumerate(zip(op.inputs, convolutions, strict=True)):
