@@ -232,7 +232,7 @@ def tflite(count: int, out: Path) -> None:
 
 
 def onnx_classifier(out: Path) -> None:
-    """A small ONNX model: two convolutions with pooling, and a dense layer."""
+    """Write a small ONNX model: two convolutions with pooling, and a dense layer."""
     import onnx
     from onnx import helper, numpy_helper
 

@@ -259,7 +259,7 @@ def same(one: str, other: str) -> dict[str, str]:
 
 
 def torch_mlir(model: str, *rest: str) -> None:
-    """A torch model -> TOSA as MLIR bytecode, by torch-mlir's own pipeline."""
+    """Lower a torch model to TOSA as MLIR bytecode, by torch-mlir's own pipeline."""
     import importlib.util
 
     from torch_mlir import fx
@@ -286,7 +286,7 @@ def torch_mlir(model: str, *rest: str) -> None:
 
 
 def torch_mlir_onnx(source: str, target: str) -> None:
-    """An ONNX model -> TOSA as MLIR bytecode, by torch-mlir's own pipeline."""
+    """Lower an ONNX model to TOSA as MLIR bytecode, by torch-mlir's own pipeline."""
     import onnx
     from torch_mlir import ir
     from torch_mlir.compiler_utils import OutputType, lower_mlir_module

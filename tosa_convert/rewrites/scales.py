@@ -171,7 +171,7 @@ FEW_BYTES: Final = 1 << 10
 
 
 class _Link(NamedTuple):
-    """An operator between the sums and their scale; the axis of its channels, None if they are split."""
+    """Hold an operator between the sums and their scale; axis: of its channels, None if split."""
 
     op: Operator
     axis: int | None

@@ -117,7 +117,7 @@ def changes(state: State, jaxpr: Any) -> list[bool]:
 
 
 class Variables:
-    """The arrays of a module's state in a program: constants, or variables if a call changes them."""
+    """Hold a module's state in a program: constants, or variables if a call changes them."""
 
     def __init__(self, scope: Scope, state: State, jaxpr: Any) -> None:
         self.scope = scope

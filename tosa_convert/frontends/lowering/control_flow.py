@@ -108,7 +108,7 @@ Turn = Callable[[Scope, Sequence[Array], Sequence[Array], Sequence[Array]], Sequ
 
 @dataclass(frozen=True)
 class Columns:
-    """What a scan reads or stacks along the first dimension. backwards: from the last row on."""
+    """Hold what a scan reads or stacks along the first dimension. backwards: from the last row."""
 
     arrays: Sequence[Array]
     backwards: Sequence[bool]

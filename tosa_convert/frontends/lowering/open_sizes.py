@@ -100,7 +100,7 @@ def differs(what: str) -> NotLowered:
 
 
 class Decision(NamedTuple):
-    """What a node did with known numbers: its operator, its place, and its operands."""
+    """Hold what a node did with known numbers: its operator, its place, and its operands."""
 
     operator: str
     where: str

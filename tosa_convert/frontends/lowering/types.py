@@ -38,7 +38,7 @@ FLOAT32: Final = np.dtype(np.float32)
 
 
 class NotLowered(Exception):
-    """What does not lower. reason: what TOSA does not have. advice: what would help."""
+    """Say what does not lower. reason: what TOSA does not have. advice: what would help."""
 
     def __init__(self, reason: str, advice: str = "") -> None:
         super().__init__(reason)

@@ -46,7 +46,7 @@ def large_tensors(model: Any) -> list[Any]:
 
 
 class Weights:
-    """The data of large tensors, in mapped files. folder: where the files of external data are."""
+    """Hold the data of large tensors, in mapped files. folder: that of the external data."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -84,7 +84,7 @@ class Boundary:
 
 @dataclass
 class Reading:
-    """The calls of delegates with their modules, and the nodes that stay in torch, in order."""
+    """Hold calls of delegates with their modules, and the nodes that stay in torch, in order."""
 
     delegates: list[tuple[Any, Any]] = field(default_factory=list)
     left: list[Any] = field(default_factory=list)

@@ -30,7 +30,7 @@ HELD: Final = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 @dataclass
 class State:
-    """A buffer or parameter that a call changes, with its places in the lowered function.
+    """Hold a buffer or parameter that a call changes, with its places in the function.
 
     name: its name in the module. value: the tensor that it holds before the first call.
     """

@@ -1,7 +1,7 @@
 """Measure how small a wrong number `check` and `bisect` report: `power`.
 
-A change is put into a tensor, and the operators behind it run again. The criteria of `check` and
-`bisect` are made once for the inputs, and each change is compared with them.
+It changes a tensor, runs the operators behind it again, and judges the results by the criteria of
+`check` and `bisect`, which it makes once for the inputs.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ _Text = str | tuple["int | str", ...]
 
 
 class LocationAliases:
-    """The aliases of `used` locations, in the order of use; UNKNOWN is that of block arguments."""
+    """Return aliases of `used` locations, in the order of use; UNKNOWN is that of block arguments."""
 
     def __init__(self, bytecode: Bytecode, used: Iterable[int]) -> None:
         self._reader = LocationReader(bytecode, full_paths=True)
