@@ -3,16 +3,18 @@
 
     python convert_keras_classifier.py [FILE]   # default: classifier.tosa
 
-It needs: pip install '.[keras]', and the reference model of tosa-tools, whose pins do not fit
-those of TensorFlow: pip install --no-deps tosa-tools
+It needs: pip install '.[keras,refmodel]'
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
-import keras
 import numpy as np
+
+os.environ.setdefault("KERAS_BACKEND", "jax")
+import keras
 
 import tosa_convert as tc
 

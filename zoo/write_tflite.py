@@ -6,7 +6,7 @@ python zoo/write_tflite.py FOLDER [NAME ...] [--forms float,int8,int16]
 
 `FOLDER/int8/unet.tflite` has int8 activations, weights, inputs and outputs; `int16` has activations,
 inputs and outputs of 16 bits. The ranges are those of seeded inputs. `FOLDER/int8/unet.inputs.npz` has
-another input, with which `suite` compares the model and its program. It needs the extra `keras`.
+another input, with which `suite` compares the model and its program. It needs keras and TensorFlow.
 """
 
 from __future__ import annotations

@@ -69,7 +69,8 @@ ARROWS: dict[str, set[str]] = {
     "frontends.tflite.read": {"errors", "io", "frontends"},
     "frontends.tflite.unlowered": {"frontends", "frontends.tflite.read"},
     "frontends.named": {"errors", "process", "frontends"},
-    "frontends.keras": {"errors", "frontends", "frontends.tflite", "frontends.tflite.read"},
+    "frontends.keras": {"errors", "graph", "frontends", "frontends.jax", "frontends.lowering"},
+    "frontends.tensorflow": {"errors", "frontends", "frontends.tflite"},
     "frontends.torch": {"errors", "io", "process", "graph", "builder", "frontends"}
     | {"frontends.lowering", "frontends.tflite", "formats.weights"},
     "frontends.onnx": {"errors", "io", "graph", "rules", "builder", "frontends"}
@@ -229,7 +230,10 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     "frontends.torch.archive": ({"sympy"}, "torch writes sizes with it, and brings it"),
     "frontends.onnx.convert": ({"google"}, "ONNX brings protobuf, whose errors it raises"),
     "frontends.onnx.rules.elementwise": ({"ml_dtypes"}, "numpy has the short types from there"),
-    "frontends.keras.convert": ({"google"}, "TensorFlow brings protobuf, whose errors it raises"),
+    "frontends.tensorflow.convert": (
+        {"google"},
+        "TensorFlow brings protobuf, whose errors it raises",
+    ),
 }
 
 #: Cycles that only imports for type checkers close, and why.

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
 import stat
 import sys
@@ -11,6 +13,10 @@ from typing import Final
 import pytest
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
+
+if importlib.util.find_spec("tensorflow") is None:
+    # Keras takes TensorFlow if nothing is said.
+    os.environ.setdefault("KERAS_BACKEND", "jax")
 
 FOLDER: Final = Path(__file__).parent
 #: Frameworks that take seconds to import, and whose models take seconds to convert.

@@ -38,7 +38,8 @@ def convert(folder: Path) -> None:
             "jax": "jax",
             "tflite": "numpy",
             "executorch": "executorch",
-            **dict.fromkeys(("keras", "tensorflow"), "keras"),
+            "keras": "keras",
+            "tensorflow": "tensorflow",
             "torch": "torch",
             "onnx": "onnx",
         }
@@ -58,7 +59,6 @@ def convert(folder: Path) -> None:
         key: [] for key in ("inputs", "outputs", "states", "not_lowered", "findings")
     }
     interface["cut"] = None
-    interface["places"] = {}
     if command == REFUSE:
         row = {"code": "unknown-argument", "where": "x", "message": "no", "hint": "", "rule": ""}
         interface["findings"] = [row]

@@ -68,38 +68,26 @@ def of_text(text: str) -> Callable[[Path], str]:
 
 KERAS = """
 import keras
-from keras import layers as L
 
 def make():
-    words = keras.Input(%s, name="words")
-    rnn = L.LSTM(3, return_sequences=%s, dropout=%s)
-    return keras.Model(words, rnn(words))
+    x = keras.Input(batch_shape=(2, 3), name="x")
+    return keras.Model(x, keras.layers.BatchNormalization()(x))
 """
-LOOP = of_text(KERAS % ("batch_shape=(1, 4, 2)", True, 0.0))
-OPEN = of_text(KERAS % ("(4, 2)", True, 0.0))
-DROPOUT = of_text(KERAS % ("batch_shape=(1, 4, 2)", False, 0.2))
 TORCH = of_text("import torch\n\ndef make():\n    return torch.nn.SiLU(), (torch.rand(2, 3),)\n")
 JAX = of_text(
     "import jax\nimport jax.numpy as jnp\nimport numpy as np\n\ndef make():\n"
     "    return lambda x: x + 2.5, (np.ones((2, 3), np.float32) * np.arange(3, dtype=np.float32),)\n"
 )
 TO_TANH = "[setattr(n, 'op_type', 'Tanh') for n in {0}.graph.node if n.op_type == 'Sigmoid']"
-UNTESTED = "module._agree = lambda before, after: True"
-PREPARE = "tosa_convert.frontends.keras.convert"
 ONNX_CONVERT = "tosa_convert.frontends.onnx.convert"
-WEAKER = "[v.assign(v * 0.5) for v in args[0].variables]"
 
 CHANGES = {
-    "keras: unroll": Change("keras", LOOP, PREPARE, "_unroll", f"{UNTESTED}\n{calling(WEAKER)}"),
-    "keras: leave out dropout": Change(
-        "keras", DROPOUT, PREPARE, "_dropout_rates", f"{UNTESTED}\n{calling(WEAKER)}"
-    ),
-    "keras: fix sizes": Change(
+    "keras: leave the mode": Change(
         "keras",
-        OPEN,
-        PREPARE,
-        "fix_sizes",
-        calling("import keras; made = keras.Model(made.inputs, made.outputs[0] * 2)"),
+        of_text(KERAS),
+        "tosa_convert.frontends.keras.convert",
+        "inference_of",
+        calling("made = {'training': True}"),
     ),
     "onnx: load": Change("onnx", onnx, ONNX_CONVERT, "load", calling(TO_TANH.format("made[0]"))),
     "onnx: hold in bytes": Change(
@@ -149,8 +137,6 @@ def test_a_wrong_change_fails_the_check(
     for package in change.needs.split():
         pytest.importorskip(package, reason=f"{package} is not installed")
     words = [change.model(tmp_path), "-o", str(tmp_path / "m.tosa"), "--check"]
-    if change.model is OPEN:
-        words += ["--input-shape", "words=1x4x2"]
     if is_planted:
         # Python runs a file of this name first, also in the process that converts.
         (tmp_path / "sitecustomize.py").write_text(

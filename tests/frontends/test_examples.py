@@ -27,7 +27,7 @@ SCRIPTS = {
         r"0 of 5 elements differ\n",
     ),
     "convert_keras_classifier.py": (
-        ("keras", "tensorflow"),
+        ("keras", "jax"),
         ERROR,
     ),
     "convert_jax_decoder.py": (("jax",), r"(token \d: word \d+, as in JAX\n){6}"),

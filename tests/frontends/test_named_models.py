@@ -218,7 +218,7 @@ class TestTransformers:
 
 
 class TestKeras:
-    pytestmark = needs("keras", "tensorflow", "tosa_converter_for_tflite")
+    pytestmark = needs("keras", "jax")
 
     def test_an_application_takes_the_sizes_that_are_asked_for(self) -> None:
         graph = tc.frontends.from_file(

@@ -136,7 +136,7 @@ def test_outputs_of_tflite_have_the_names_of_the_signature(
 
 def test_outputs_of_keras_are_all_there(tmp_path: Path) -> None:
     keras: Any = pytest.importorskip("keras", reason="keras is not installed")
-    pytest.importorskip("tensorflow", reason="tensorflow is not installed")
+    pytest.importorskip("jax", reason="jax is not installed")
     x = keras.Input(batch_shape=(3,), name="x")
     y = keras.ops.add(x, C)
     path = tmp_path / "m.keras"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from unit.building import example
 
 from tosa_convert.frontends.jax.source import place_of_location, scope_of
-from tosa_convert.frontends.unlowered import line_of, with_places
+from tosa_convert.frontends.unlowered import line_of
 
 CALLS = 'callsite("f"("/home/net.py":7:17) at "<module>"("/home/net.py":90:1))'
 
@@ -31,18 +30,6 @@ def test_the_place_is_the_innermost_call_of_the_user() -> None:
     place = place_of_location(f'loc("jit(main)/mul"({frozen}{CALLS})))')
     assert (place.scope, place.file, place.line) == ("mul", "/home/net.py", 7)
     assert place_of_location('loc("jit(main)/mul")').file == ""
-
-
-@pytest.mark.parametrize(("has_full_paths", "file"), [(True, "/home/net.py"), (False, "net.py")])
-def test_locations_have_the_places_of_the_source(has_full_paths: bool, file: str) -> None:
-    graph = example()
-    graph.main.operators[
-        0
-    ].location = 'loc(fused["head/a"("m.tflite":0:0), "other"("m.tflite":0:0)])'
-    places = {"head/a": 'loc("head/abs"("/home/net.py":9:0))'}
-    found = with_places(graph, places, has_full_paths=has_full_paths)
-    expected = f'loc(fused["head/abs"("{file}":9:0), "other"("m.tflite":0:0)])'
-    assert found.main.operators[0].location == expected
 
 
 def test_a_location_has_a_line() -> None:

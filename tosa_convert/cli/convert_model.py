@@ -145,7 +145,7 @@ def convert_model(
 
 def _note_interface(graph: Graph, interface: Interface, runtime: str) -> None:
     """Say what a user of a TFLite model's program needs to know of scales, which TOSA does not hold."""
-    if runtime not in ("tflite", "tensorflow"):
+    if runtime not in ("tflite", "keras", "tensorflow"):
         return
     main = graph.main
     rows = (("input", main.inputs, interface.inputs), ("output", main.outputs, interface.outputs))

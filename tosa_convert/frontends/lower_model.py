@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import threading
 import time
@@ -62,6 +63,34 @@ def write_program(graph: Graph, folder: Path) -> None:
     save(graph, folder / PROGRAM_FILE, "mlirbc")
 
 
+#: The file with the weights of a model that a function in a Python file makes.
+WEIGHTS_FILE: Final = "weights.npz"
+
+
+def write_original(
+    interface: Interface,
+    folder: Path,
+    kind: str,
+    path: str,
+    *,
+    func: str = "",
+    member: str = "",
+    users: str = "",
+) -> None:
+    """Say what `--check` runs of a Keras or TensorFlow model, in the order of the program."""
+    inputs, outputs = (
+        [values[place].name for place in places or range(len(values))]
+        for values, places in (
+            (interface.inputs, interface.input_order),
+            (interface.outputs, interface.output_order),
+        )
+    )
+    row = {"kind": kind, "path": path, "func": func, "member": member, "folder": users}
+    text = json.dumps({**row, "weights": WEIGHTS_FILE, "inputs": inputs, "outputs": outputs})
+    interface.original = "original.json"
+    (folder / interface.original).write_text(text, encoding="utf-8")
+
+
 def read_examples(folder: Path, inputs: list[str]) -> dict[str, Any]:
     """Read the examples that a converter wrote, by the names of the program's inputs."""
     path = folder / EXAMPLES_FILE
@@ -112,6 +141,11 @@ class FrontendOptions:
 
 
 _OPTIONS = FrontendOptions()
+#: Frontends whose operators cannot be left to the caller -> what to do.
+_NOT_CUT: Final = {
+    "jax": "split the function in Python, and convert its parts",
+    "keras": "convert the SavedModel of model.export(FOLDER), whose operators can be",
+}
 
 
 class Lowered(NamedTuple):
@@ -137,16 +171,15 @@ def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[
 
         graph = finish(_request(model, options), interface, folder, options.read)
         runs = f"{model.path}:{model.member}" if model.member else model.path
-        if interface.model:
-            runs = str(folder / (interface.original or interface.model))
+        if own := interface.original or interface.model:
+            runs = str(folder / own)
         yield Lowered(graph, interface, runs, read_examples(folder, graph.main.inputs))
 
 
 def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> Graph | Parts:
     """Lower a model to its program; or to its parts, if operators do not lower."""
-    if model.frontend == "jax":
-        message = "operators are not cut out of functions of JAX"
-        hint = "split the function in Python, and convert its parts"
+    if hint := _NOT_CUT.get(model.frontend):
+        message = f"operators are not cut out of models for {model.frontend}"
         raise fail("option-conflict", "--partial", message, hint)
     with _scratch() as scratch:
         model = _with_factory(model, options, scratch)

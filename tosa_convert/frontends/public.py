@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -14,7 +13,10 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.extensions import is_extension
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.model_summary import describe as describe
-from tosa_convert.frontends.process.request import INPUT_NAMES, OUTPUT_NAMES, numeric_shapes
+from tosa_convert.frontends.process.request import (
+    Request,
+    numeric_shapes,
+)
 from tosa_convert.frontends.table import (
     FRONTENDS,
     Recognised,
@@ -203,11 +205,13 @@ def from_keras(model: Any, **options: Unpack[ModelKeywords]) -> Graph:
     """Convert a Keras model. Further keywords are those of `from_file`.
 
     Args:
-        model: a keras.Model, or the path of a .keras or .h5 file.
-        python: the Python that has Keras and TensorFlow; by default this one.
+        model: a keras.Model, or the path of a .keras or .h5 file. A model in memory is lowered in this
+            process if Keras's backend is JAX, and saved for a process of its own if it is another one;
+            with layers of your own as a SavedModel, which TensorFlow lowers.
+        python: the Python that has Keras and JAX; by default this one.
 
     Returns:
-        The program, as of the TFLite model that Keras exports.
+        The program. Outputs have the names of the layers that make them.
 
     Raises:
         TypeError: `model` is neither a model nor a path.
@@ -226,18 +230,24 @@ def from_keras(model: Any, **options: Unpack[ModelKeywords]) -> Graph:
         return _of_frontend("keras", model, options)
     if not hasattr(model, "export"):
         raise TypeError(f"found {type(model).__name__}, expected a keras.Model or a path")
-    from tosa_convert.frontends.keras.convert import export
+    from tosa_convert.frontends.keras.signature import saved
 
     with temporary_folder("tosa-frontend-") as folder:
-        # A SavedModel has no Python code: layers of one's own need not be known to the child.
-        path = os.path.join(folder, getattr(model, "name", "") or "model")
-        export(model, path, numeric_shapes(_options_of(options).read.input_shapes))
-        inputs = [tensor.name for tensor in getattr(model, "inputs", None) or []]
-        names = {
-            INPUT_NAMES: json.dumps(inputs),
-            OUTPUT_NAMES: json.dumps(getattr(model, "output_names", [])),
-        }
-        return _of_frontend("tensorflow", path, options, names)
+        read = _options_of(options).read
+        way = saved(model, folder, numeric_shapes(read.input_shapes))
+        if way is None:
+            return _in_this_process(model, Path(folder), read)
+        return _of_frontend(way.frontend, way.path, options, way.options)
+
+
+def _in_this_process(model: Any, folder: Path, read: ReadOptions) -> Graph:
+    """Lower a Keras model whose backend is JAX."""
+    from tosa_convert.frontends.keras.convert import lower_model
+    from tosa_convert.frontends.read_result import finish
+
+    shapes = numeric_shapes(read.input_shapes)
+    request = Request(frontend="keras", source=model.name, input_shapes=shapes, narrow=read.narrow)
+    return finish(request, lower_model(model, request, folder), folder, read)
 
 
 @takes_keywords(ModelKeywords, **_DEFAULTS)

@@ -163,10 +163,6 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
         graph, report = rewrites.apply(graph, *(EXACT if options.exact else ()))
     with log.timed("validating it"):
         refuse_forbidden(graph, request.shown or request.source, interface)
-    if interface.places:  # Most models do not need it: a small one takes little more than imports.
-        from tosa_convert.frontends.unlowered import with_places
-
-        graph = with_places(graph, interface.places, has_full_paths=options.full_paths)
     for change in report.changes:
         log.debug("%s", change)
     for line in _beyond_1_0(graph, interface):
@@ -186,7 +182,7 @@ def _forbidden(found: Finding, source: str, interface: Interface) -> Finding:
     """Return a finding of the rules as one about an operator of the model."""
     tensor = name_of(found.where)
     index = interface.operators.get(tensor)
-    where = line_of(interface.places.get(tensor, "")) or line_of(found.where)
+    where = line_of(found.where)
     if index is not None:
         where = place_text(index, tensor)
     kind = interface.kinds.get(tensor, "")

@@ -60,6 +60,7 @@ OWN_PACKAGES: Final[Mapping[str, str]] = {"numpy": "numpy", "ml_dtypes": "ml_dty
 RUNTIMES: Final[Mapping[str, Mapping[str, str]]] = {
     "tflite": {"ai_edge_litert": "ai-edge-litert", "tensorflow": "tensorflow"},
     "tensorflow": {"tensorflow": "tensorflow"},
+    "keras": {"keras": "keras"},
     "torch": {"torch": "torch"},
     "onnxruntime": {"onnxruntime": "onnxruntime"},
     "jax": {"jax": "jax"},
@@ -86,12 +87,6 @@ _OF_TORCH: Final[Mapping[str, Any]] = {
     "runtime": "torch",
     "forks": True,
 }
-_OF_TENSORFLOW: Final[Mapping[str, Any]] = {
-    "extra": "keras",
-    "converter": "tosa_convert.frontends.keras.convert",
-    "runtime": "tensorflow",
-    "reads_programs": True,
-}
 
 FRONTENDS: Final = {
     row.name: row
@@ -108,17 +103,18 @@ FRONTENDS: Final = {
         _row(
             "keras",
             "Keras models (.keras, .h5, keras:NAME), and factories of models in Python files",
-            {"keras": "keras", "tensorflow": "tensorflow"},
-            **_OF_TENSORFLOW,
+            {"keras": "keras", "jax": "jax"},
             imports=("keras",),
+            runtime="keras",
             library="keras",
         ),
         _row(
             "tensorflow",
             "TensorFlow SavedModels (folders), and frozen GraphDefs (.pb)",
             {"tensorflow": "tensorflow"},
-            **_OF_TENSORFLOW,
+            runtime="tensorflow",
             has_signatures=True,
+            reads_programs=True,
         ),
         _row(
             "jax",

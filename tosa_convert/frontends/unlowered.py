@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tosa_convert.errors import Finding
 from tosa_convert.frontends.process.request import NotLowered
-
-if TYPE_CHECKING:
-    from tosa_convert.graph.model import Graph
-
 
 # -- what would help with operators that do not lower, by framework and operator -------------------
 
@@ -123,41 +118,11 @@ def advice(framework: str, operator: str) -> str:
     return next((text for pattern, text in rows if re.search(pattern, operator)), _OTHERWISE)
 
 
-# -- what locations name: tensors of a TFLite model, and the source from which it was made ---------
+# -- what locations name: tensors of a TFLite model, and lines of the source -----------------------
 
-#: In a location: the name of a tensor, and the TFLite file.
-_TENSOR: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\("(?:[^"\\]|\\.)*":0:0\)')
 #: The first name of a location; a file is not one.
 _NAME: Final = re.compile(r'^loc\((?:callsite\()?(?:fused\[)?"((?:[^"\\]|\\.)*)"(?!:)')
 _LINE: Final = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):')
-
-
-def with_places(graph: Graph, places: Mapping[str, str], *, has_full_paths: bool) -> Graph:
-    """Make places in the source the locations of the graph's operators.
-
-    Example:
-        >>> from tosa_convert.builder import Builder
-        >>> b = Builder("main")
-        >>> b.output(b.abs(b.input("x", "fp32", (1,))))
-        >>> graph = b.graph()
-        >>> graph.main.operators[0].location = 'loc("a"("m.tflite":0:0))'
-        >>> places = {"a": 'loc("head/abs"("/home/net.py":9:0))'}
-        >>> with_places(graph, places, has_full_paths=False).main.operators[0].location
-        'loc("head/abs"("net.py":9:0))'
-    """
-
-    def place(found: re.Match[str]) -> str:
-        text = places.get(found[1], "").removeprefix("loc(").removesuffix(")")
-        if not text:
-            return found[0]
-        if has_full_paths:
-            return text
-        return _LINE.sub(lambda line: f'"{os.path.basename(line[1])}":{line[2]}:', text)
-
-    for block in (block for region in graph.regions for block in region.blocks):
-        for operator in block.operators:
-            operator.location = _TENSOR.sub(place, operator.location)
-    return graph
 
 
 def place_text(index: int, *tensors: str) -> str:

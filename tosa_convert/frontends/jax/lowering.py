@@ -81,8 +81,10 @@ def lower_function(
     has_full_paths: bool = False,
     names_of_results: Sequence[str] | None = None,
     walk: Walk | None = None,
+    state: State | None = None,
 ) -> Lowered:
-    traced = trace(function, arguments, names, shapes)
+    """Lower a function. state: of a module that is not one of flax.nnx."""
+    traced = trace(function, arguments, names, shapes, state)
     for port, name in zip(traced.outputs, names_of_results or (), strict=bool(names_of_results)):
         port.name = name
     walk = Walk(has_full_paths) if walk is None else walk
@@ -98,11 +100,12 @@ def trace(
     arguments: Arguments,
     names: Sequence[str] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    state: State | None = None,
 ) -> Traced:
     given = list(names) if names is not None else _parameter_names(function, arguments.positional)
     # JAX orders the arrays of keywords by name.
     arguments = arguments._replace(keywords=dict(sorted(arguments.keywords.items())))
-    state = state_of(function)
+    state = state_of(function) if state is None else state
     pure_function, arguments = _bind_fixed(state.function, arguments)
     trees = [*arguments.positional, *arguments.keywords.values()]
     flat = [

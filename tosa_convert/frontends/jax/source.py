@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from tosa_convert.formats.mlir.names import quote
 
 #: Packages whose files are not the user's.
-_LIBRARIES: Final = ("jax", "jaxlib", "flax", "optax", "equinox", "haiku", "tosa_convert")
+_LIBRARIES: Final = ("jax", "jaxlib", "flax", "optax", "equinox", "haiku", "keras", "tosa_convert")
 #: Files that Python runs without having them.
 _NO_FILES: Final = ("<frozen", "<string>", "<attrs")
 #: A quoted text in a location of MLIR, and the line if it is a file.

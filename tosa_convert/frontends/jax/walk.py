@@ -16,6 +16,7 @@ from tosa_convert.frontends.jax.source import Place, place_of_equation
 from tosa_convert.frontends.jax.step import Step
 from tosa_convert.frontends.jax.table import CALLBACKS, CALLS, REFUSED, ROWS
 from tosa_convert.frontends.lowering.complex_numbers import is_complex, parts_of
+from tosa_convert.frontends.lowering.functions import has_minus
 from tosa_convert.frontends.lowering.limits import limits_of_result
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, whole_data
 from tosa_convert.frontends.lowering.types import carrier
@@ -24,6 +25,7 @@ from tosa_convert.frontends.unlowered import unlowered
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
 _MOST_FOLDED: Final = 1 << 20
+_OF_SIGNBIT: Final = ["bitcast_convert_type", "shift_right_arithmetic", "convert_element_type"]
 _NO_RULE: Final = "write it with other functions of jax.numpy, or report it with the function"
 
 
@@ -72,6 +74,8 @@ class Walk:
         if name in CALLS:
             names = ("jaxpr", "call_jaxpr", "fun_jaxpr", "call")
             inner = next(equation.params[key] for key in names if key in equation.params)
+            if _is_signbit(equation, inner) and inputs[0].is_lowered:
+                return [has_minus(scope, inputs[0])]
             return self.run(scope, inner, inputs)
         if not all(item.is_lowered for item in inputs):
             if name in REFUSED:
@@ -145,6 +149,12 @@ def _constant(value: Any, aval: Any = None) -> Array:
     if is_complex(data.dtype):
         return Array(data.dtype, tuple(data.shape), parts=parts_of(data))
     return Array(data.dtype, tuple(data.shape), data)
+
+
+def _is_signbit(equation: Any, inner: Any) -> bool:
+    """Return whether a call is that of `jax.numpy.signbit` of floats, which shifts their bits."""
+    names = [item.primitive.name for item in getattr(inner, "jaxpr", inner).eqns]
+    return equation.params.get("name") == "signbit" and names == _OF_SIGNBIT
 
 
 def is_key(value: Any) -> bool:

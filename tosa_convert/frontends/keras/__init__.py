@@ -1,1 +1,1 @@
-"""Keras models and TensorFlow SavedModels, through TFLite."""
+"""Keras models to TOSA: traced on the backend for JAX, and lowered as JAX is."""

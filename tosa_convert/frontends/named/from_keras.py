@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import random
 from typing import Any, Final
 
 import numpy as np
@@ -24,11 +25,11 @@ def make_model(wanted: Wanted) -> Any:
     }
     if wanted.name not in known:
         raise wanted.unknown("application", known)
-    keras.utils.set_random_seed(SEED)
+    random.seed(SEED)  # Keras's own function would import TensorFlow, which takes 600 MB.
     weights = None if wanted.random_weights else "imagenet"
-    with wanted.made():
-        made = known[wanted.name](weights=weights)
-    (image,) = made.inputs
+    # For its sizes; without values for its weights.
+    with wanted.made(), keras.StatelessScope(initialize_variables=False):
+        (image,) = known[wanted.name](weights=None).inputs
     shape = wanted.shape(_INPUT, (wanted.size("batch", 1), *image.shape[1:]))
     wanted.refuse_unused([_INPUT])
     tensor = keras.Input(batch_shape=shape, name=_INPUT)

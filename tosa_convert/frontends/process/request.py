@@ -333,7 +333,7 @@ class Interface:
     remarks: what was changed, for the user.
     versions: distribution -> version, of what took part.
     model: a file of the folder, which was converted in place of the source, such as the TFLite model of
-        a Keras model; else "".
+        a SavedModel; else "".
     original: a file of the folder that describes the source to what runs it for `--check`; "" where that
         is the model itself.
     input_order, output_order: positions of the inputs and outputs in the order of the user's model;
@@ -341,8 +341,6 @@ class Interface:
     function: the function of the program that is the model, if there are others; else "".
     operators: name of a tensor -> the number of the operator of a TFLite model that makes it.
     kinds: name of a tensor -> what that operator is called.
-    places: of a model that was made from the source: name of a tensor -> the location in the source of
-        what makes it, as MLIR has it.
     absent: the distributions that the frontend needs and this Python does not have.
     findings: an expected failure, which the parent raises.
     cut: what was cut out of the program, if that was asked for and necessary. `inputs` and `outputs` are
@@ -363,7 +361,6 @@ class Interface:
     function: str = ""
     operators: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
-    places: Mapping[str, str] = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     cut: Cut | None = None

@@ -402,10 +402,9 @@ PACKAGES: Final = {
     "onnxruntime": "pip install onnxruntime",
     "jax": "pip install jax",
 }
-#: What `worker.py` runs models of Keras and TensorFlow with.
-_TENSORFLOW: Final = Path(__file__).with_name("tensorflow_model.py")
-#: Frontends whose models `convert --check` alone runs.
+#: Software whose models `convert --check` alone runs, and what `worker.py` runs them with.
 _ONLY_CONVERTED: Final = ("keras", "tensorflow")
+_TENSORFLOW: Final = Path(__file__).with_name("tensorflow_model.py")
 #: Characters of a line that says why a program was refused.
 _REFUSAL_CHARACTERS: Final = 400
 
@@ -437,7 +436,7 @@ def run_worker(
     write_scratch(folder / "types.json", [types.encode()])
     if software == "tensorflow" and model.endswith(".tflite"):
         software = "tflite"
-    if software == "tensorflow":
+    if software in _ONLY_CONVERTED:
         write_scratch(folder / _TENSORFLOW.name, [_TENSORFLOW.read_bytes()])
     arguments = [software, os.path.abspath(model), os.getcwd()]
     ended = _run_worker(machine, arguments, folder)

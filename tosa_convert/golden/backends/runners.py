@@ -450,8 +450,8 @@ def open_folder(folder: Path) -> LazyArrays:
 # -- several calls of a model in its framework, which keeps its states from one to the next --------
 
 #: Software whose models have states that are known after each call.
-WITH_STATES: Final = frozenset(["torch", "jax", "tflite", "tensorflow"])
-HIDES_STATES: Final = frozenset(["tflite", "tensorflow"])
+WITH_STATES: Final = frozenset(["torch", "jax", "tflite", "keras", "tensorflow"])
+HIDES_STATES: Final = frozenset(["tflite", "keras", "tensorflow"])
 
 
 def call_in_a_row(

@@ -17,9 +17,12 @@ Call = Callable[[list[Any]], list[Any]]
 def opened(description: str) -> Callable[[list[Any], list[str]], list[Any]]:
     """Return what runs the model that a JSON file describes, as the frontend wrote it."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     with open(description, encoding="utf-8") as file:
         asked = json.load(file)
+    asked["weights"] = os.path.join(os.path.dirname(description), asked["weights"])
+    # As when it was converted.
+    os.environ["KERAS_BACKEND"] = "jax" if asked["kind"] == "keras" else "tensorflow"
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
     makers = {"keras": _keras, "saved_model": _saved_model, "graph_def": _graph_def}
     call = makers[asked["kind"]](asked)
     return lambda inputs, types: [np.asarray(one) for one in call(inputs)]

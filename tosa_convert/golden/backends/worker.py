@@ -203,6 +203,10 @@ def _tensorflow(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays
     return _calls(call, lambda names: {}, inputs, types), []
 
 
+def _keras(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
+    return _tensorflow(model, inputs, types)
+
+
 def _to_tflite(array: Any, wanted: Any) -> Any:
     """Convert an array to a type of TFLite: TOSA has no unsigned and no 64-bit integers."""
     pair = array.dtype.kind, wanted.kind
@@ -553,7 +557,7 @@ def _without_type(array: Any) -> Any:
     return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}").reshape(array.shape)
 
 
-_FUNCTIONS = (_iree, _tflite, _tensorflow, _torch, _jax, _onnxruntime, _python)
+_FUNCTIONS = (_iree, _tflite, _tensorflow, _keras, _torch, _jax, _onnxruntime, _python)
 _SOFTWARE = {function.__name__.removeprefix("_"): function for function in _FUNCTIONS}
 
 

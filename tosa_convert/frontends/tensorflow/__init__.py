@@ -1,0 +1,1 @@
+"""TensorFlow SavedModels and frozen GraphDefs to TOSA, through TFLite."""
