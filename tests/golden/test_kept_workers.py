@@ -132,6 +132,8 @@ def test_a_module_that_keeps_a_file_open_is_not_kept(
     (tmp_path / "opens.py").write_text("import quiet; file = open(__file__)")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     server = KeptProcess([sys.executable, "-c", SERVER])
+    server.begin()
+    assert server.process is not None
     for number, (name, has) in enumerate(
         [("quiet", []), ("opens", ["quiet"]), ("quiet", ["quiet"])]
     ):

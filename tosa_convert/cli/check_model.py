@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tosa_convert.cli.run_model import arrays_from_files
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.quantization_parameters import scales_of
-from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.backends.process import KeptWorkers, Machine
 from tosa_convert.golden.models.compare_model import compare_model
 from tosa_convert.golden.running.programs import shapes_of_inputs
 
@@ -19,7 +19,21 @@ if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
 
 
-def check_model(graph: Graph, name: str, found: Lowered, options: ConvertOptions) -> Comparison:
+def machine_of(options: ConvertOptions) -> Machine:
+    timeout = TIMEOUT if options.timeout is None else options.timeout
+    return Machine(options.python or sys.executable, timeout, KeptWorkers())
+
+
+def begin_import(machine: Machine, software: str) -> None:
+    """Have a framework imported, on another processor, while its model is converted."""
+    assert machine.kept is not None
+    if process := machine.kept.of(machine.python, software, "", machine.timeout):
+        process.begin()
+
+
+def check_model(
+    graph: Graph, name: str, found: Lowered, options: ConvertOptions, machine: Machine
+) -> Comparison:
     by_old_name = dict(zip(found.graph.main.inputs, graph.main.inputs, strict=True))
     inputs, outputs = graph.main.inputs, graph.main.outputs
     return compare_model(
@@ -29,10 +43,7 @@ def check_model(graph: Graph, name: str, found: Lowered, options: ConvertOptions
         given=arrays_from_files(options.arrays, inputs, shapes_of_inputs(graph)),
         examples={by_old_name[key]: array for key, array in found.examples.items()},
         seed=options.random,
-        machine=Machine(
-            options.python or sys.executable,
-            TIMEOUT if options.timeout is None else options.timeout,
-        ),
+        machine=machine,
         scales={
             **scales_of(found.interface.inputs, inputs),
             **scales_of(found.interface.outputs, outputs),

@@ -120,12 +120,15 @@ def convert_model(
         from tosa_convert.golden.models.compare_model import require_for_check
 
         require_for_check(route.name, options.python)
+        from tosa_convert.cli.check_model import begin_import, check_model, machine_of
+
+        machine = machine_of(options)
+        begin_import(machine, route.runtime)
     with lowered(model, wanted) as found:
         graph = renamed(stamp(found.graph, options.tosa_version), options)
         exit_code = 0
         if options.check:
             graph = for_reader(graph, file_format, options)
-            from tosa_convert.cli.check_model import check_model
             from tosa_convert.graph.verify import refuse_unsound
             from tosa_convert.rules.public import refuse_invalid
 
@@ -133,7 +136,7 @@ def convert_model(
                 refuse_unsound(graph)
                 refuse_invalid(graph)
             with log.timed("checking it"):
-                result = check_model(graph, route.name, found, options)
+                result = check_model(graph, route.name, found, options, machine)
             exit_code = result.exit_code
             # Standard output may be the program.
             say(str(result), err=output is None)

@@ -255,14 +255,19 @@ class KeptProcess:
     def __init__(self, command: Sequence[str], *, start_seconds: float = 300.0) -> None:
         self.command, self.start_seconds = list(command), start_seconds
         self.process: subprocess.Popen[bytes] | None = None
-        self.has_failed = False
+        self.has_failed = self._is_ready = False
         self._rest = b""
         self._temporary = ""
 
     def can_start(self) -> bool:
         """Return whether there is a process, started now if there is none."""
-        if self.process is None and not self.has_failed:
-            self._start()
+        self.begin()
+        if self.process is not None and not self._is_ready:
+            self._is_ready = self._line(self.start_seconds) == READY
+            if not self._is_ready:
+                # A process of its own will say what is wrong with each job.
+                self.has_failed = True
+                self.close()
         return self.process is not None
 
     def run(
@@ -303,7 +308,10 @@ class KeptProcess:
             Used(*answer["used"]),
         )
 
-    def _start(self) -> None:
+    def begin(self) -> None:
+        """Start the process if there is none, without waiting until it is ready."""
+        if self.process is not None or self.has_failed:
+            return
         self._temporary = new_temporary_folder("tosa-kept-")
         self.process = subprocess.Popen(
             self.command,
@@ -314,11 +322,7 @@ class KeptProcess:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._rest = b""
-        if self._line(self.start_seconds) != READY:
-            # A process of its own will say what is wrong with each job.
-            self.has_failed = True
-            self.close()
+        self._rest, self._is_ready = b"", False
 
     def _line(self, seconds: float) -> str | None:
         """Return the next line that the process writes; None if there is none in time."""
