@@ -10,12 +10,7 @@ from golden.conftest import MakeBuilder
 
 from tosa_convert.builder import Builder as Blocks
 from tosa_convert.golden.accuracy.criteria import Tolerances
-from tosa_convert.golden.accuracy.error_bounds import (
-    EXACT,
-    Rule,
-    rule_of,
-    rules,
-)
+from tosa_convert.golden.accuracy.error_bounds import EXACT, Rule, rule_of, rules
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running.run import run

@@ -11,11 +11,7 @@ from unit.building import region, tensor
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph, Operator, dtype, operator, verify
 from tosa_convert.graph.constant import constant_of
-from tosa_convert.graph.derived import (
-    extract,
-    extract_region,
-    needed_operators,
-)
+from tosa_convert.graph.derived import extract, extract_region, needed_operators
 
 
 def test_a_name_that_only_locations_have_is_refused_with_the_last_value_there(chain: Graph) -> None:

@@ -123,10 +123,7 @@ def run(model, inputs):
 @pytest.mark.skipif(sys.platform != "linux", reason="what is read is recorded in a kept process")
 @pytest.mark.parametrize("change", ["nothing", "path", "late", "file", "variable"])
 def test_an_answer_counts_only_while_all_that_the_backend_read_is_the_same(
-    change: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "elsewhere"
     (other / "on_path").mkdir(parents=True)

@@ -262,10 +262,7 @@ MIXED: dict[str, tuple[Callable[[Builder, Any], Any], list[int]]] = {
     "reversed": (lambda b, x: b.reverse(exp_and_x(b, x), axis=0), [0, 0, 0, 0, 1, 1, 1, 1]),
     "negated": (lambda b, x: b.negate(exp_and_x(b, x)), [1, 1, 1, 1, 0, 0, 0, 0]),
     "part": (lambda b, x: b.slice(exp_and_x(b, x), (3,), (2,)), [1, 0]),
-    "padded": (
-        lambda b, x: b.pad(b.exp(x), (1, 2), b.const([0.0], "FP16")),
-        [1, 0, 0, 0, 0, 1, 1],
-    ),
+    "padded": (lambda b, x: b.pad(b.exp(x), (1, 2), b.const([0.0], "FP16")), [1, 0, 0, 0, 0, 1, 1]),
     "chosen": (
         lambda b, x: b.select(b.greater(x, b.const([2.0], "FP16")), b.exp(x), x),
         [1, 1, 0, 0],

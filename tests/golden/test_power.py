@@ -19,11 +19,7 @@ from tosa_convert.graph import Graph, dtype
 from tosa_convert.graph.derived import computed_tensors, extract, touches_variables
 from tosa_convert.graph.dtypes import RoundingMode
 from tosa_convert.qualify.detection.noise import Change, Place, Rerun, measure_noise
-from tosa_convert.qualify.detection.power import (
-    Power,
-    TensorPower,
-    number_text,
-)
+from tosa_convert.qualify.detection.power import Power, TensorPower, number_text
 
 EVERYTHING = Place("all", None, 1)
 EXAMPLE = "examples/digits_cnn.mlirbc"

@@ -206,9 +206,7 @@ def _always_dies(root: str, name: str) -> Answer:
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 @pytest.mark.parametrize(("work", "status"), [(_dies_once, "pass"), (_always_dies, "error")])
 def test_a_case_that_kills_its_worker_runs_again_and_affects_no_other(
-    tmp_path: Path,
-    work: Callable[[str, str], Answer],
-    status: str,
+    tmp_path: Path, work: Callable[[str, str], Answer], status: str
 ) -> None:
     journal = Journal(tmp_path / "a.jsonl", {})
     seen: Counter[str] = Counter()

@@ -399,13 +399,7 @@ def test_arithmetic_on_truth_values_is_that_on_0_and_1(name: str) -> None:
     operands = [table] if is_reduction else [table[:1], table[1:]][: spec.elementwise]
     given: dict[str, Any] = {"axis": 0} if is_reduction else {}
     element = next(row for row in (INT32, FP32) if takes(spec, row))
-    numbers = called(
-        spec,
-        *operands,
-        element=element,
-        precision="own",
-        **given,
-    )
+    numbers = called(spec, *operands, element=element, precision="own", **given)
     bits = numbers.astype(np.int64)
     is_position = spec.traits.shape == "without_axis"
     # Operators on bits compute modulo 2; of numbers all but 0 are true.
@@ -440,10 +434,7 @@ BEYOND: Final[dict[str, tuple[Any, Callable[[Any, Any], Any]]]] = {
         ),
     ),
     "AVG_POOL2D": ("int8", lambda b, x: b.avg_pool2d(x, kernel=(1, 1), **POOLED)),
-    "AVG_POOL2D_ADAPTIVE": (
-        "int8",
-        lambda b, x: b.avg_pool2d_adaptive(x, kernel=(1, 1), **POOLED),
-    ),
+    "AVG_POOL2D_ADAPTIVE": ("int8", lambda b, x: b.avg_pool2d_adaptive(x, kernel=(1, 1), **POOLED)),
 }
 
 

@@ -93,12 +93,7 @@ class FaultyMachine:
         return outputs
 
     def compute(
-        self,
-        graph: Graph,
-        names: list[str],
-        inputs: Inputs,
-        cuts: list[str],
-        folder: Path,
+        self, graph: Graph, names: list[str], inputs: Inputs, cuts: list[str], folder: Path
     ) -> Mapping[str, Array]:
         """See `Runner`."""
         self.runs += 1

@@ -217,9 +217,7 @@ def comparisons() -> Iterator[Fault]:
     ):
         yield from of_each(kind, reduced, instead(wrong), columns=2)
     yield from of_each(
-        "selection takes the other operand",
-        choose,
-        instead(lambda r, c, x, y: np.where(c, y, x)),
+        "selection takes the other operand", choose, instead(lambda r, c, x, y: np.where(c, y, x))
     )
     yield from of_each(
         "comparison of probabilities takes a rounded threshold",

@@ -158,11 +158,7 @@ def _summed_in(dtype: str) -> Callable[..., Any]:
 
 def accumulators() -> Iterator[Fault]:
     """Accumulators that are too narrow."""
-    for source, inside, size in (
-        ("FP32", "FP16", 8),
-        ("FP32", "BF16", 8),
-        ("BF16", "BF16", 8),
-    ):
+    for source, inside, size in (("FP32", "FP16", 8), ("FP32", "BF16", 8), ("BF16", "BF16", 8)):
         yield from rows(
             "products are added in a type that is too short",
             make=matmul,

@@ -9,13 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 from golden.fault_bench.fault import At, Fault, FaultyMachine, Value, at_target
-from golden.fault_bench.programs import (
-    FLOATS,
-    finished,
-    fused,
-    instead,
-    place,
-)
+from golden.fault_bench.programs import FLOATS, finished, fused, instead, place
 from golden.fault_bench.programs import rows as _rows
 
 from tosa_convert.builder import Builder, DTypeName
