@@ -28,7 +28,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.quantization_parameters import steps_of_outputs
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES
 from tosa_convert.golden.backends.process import KeptWorkers, Machine
-from tosa_convert.golden.backends.runners import backend_on
+from tosa_convert.golden.backends.runners import Backend, backend_on
 from tosa_convert.golden.checking.check import Reference
 from tosa_convert.golden.edges.edge_inputs import chosen_inputs
 from tosa_convert.golden.models.compare_model import STEPS
@@ -38,6 +38,8 @@ from tosa_convert.golden.running.run_options import RunOptions
 _FILES: Final = {"torch": "[!jk]*.py", "jax": "jax_*.py"}
 _EXITS: Final = {0: "ok", 1: "FAIL", 5: "weak"}
 _KEPT: Final = KeptWorkers()
+#: What runs a program, which it may have compiled.
+_OPENED: Final[dict[tuple[Path, str], Backend]] = {}
 
 
 class Late(BaseException):
@@ -74,7 +76,11 @@ def verdict(
     try:
         graph = tc.load(program)
         arrays = chosen_inputs(graph, None, 0, edges=edges)
-        backend = backend_on(Machine(sys.executable, limit, _KEPT), text, graph, arrays)
+        if is_model or (program, text) not in _OPENED:
+            _OPENED.clear()
+            machine = Machine(sys.executable, limit, _KEPT)
+            _OPENED[program, text] = backend_on(machine, text, graph, arrays)
+        backend = _OPENED[program, text]
         options = RunOptions(engine="numpy")
         result = Reference(graph, arrays, options).check(backend)
         if is_model and not result.ok and (sizes := steps_of_outputs(graph)):
@@ -108,7 +114,7 @@ def main() -> None:
         path.relative_to(given.programs).with_suffix("").as_posix(): path
         for path in sorted(given.programs.rglob("*.tosa"))
     }
-    for kind, name in itertools.product(given.kinds.split(","), paths):
+    for name, kind in itertools.product(paths, given.kinds.split(",")):
         key = f"{name} {kind}"
         if key in found or (own and name not in own) or (given.names and name not in given.names):
             continue

@@ -104,10 +104,7 @@ def test_a_consumer_may_leave_out_inputs_of_folded_operators() -> None:
     condition, x = part.input("condition", "BOOL", (2,)), part.input("x", "INT8", (2,))
     part.output(part.reverse(part.select(condition, x, x), axis=0), name="y")
     other.output(other.reverse(other.input("x", "INT8", (2,)), axis=0), name="y")
-    inputs: dict[str, Array] = {
-        "condition": np.zeros(2, np.bool_),
-        "x": np.array([1, 2], np.int8),
-    }
+    inputs: dict[str, Array] = {"condition": np.zeros(2, np.bool_), "x": np.array([1, 2], np.int8)}
     assert results_of(part.graph(), other.graph(), inputs, BACKEND)["y"].tolist() == [2, 1]
 
 
@@ -134,10 +131,7 @@ def test_inputs_of_model_converter_are_in_the_order_of_their_numbers() -> None:
     y, x = other.input("input_1", "INT16", (2,)), other.input("input_0", "INT8", (2,))
     other.output(other.abs(other.cast(y, dtype="INT32")), name="b")
     other.output(other.reverse(x, axis=0), name="a")
-    inputs: dict[str, Array] = {
-        "x": np.array([1, 2], np.int8),
-        "y": np.array([3, -4], np.int16),
-    }
+    inputs: dict[str, Array] = {"x": np.array([1, 2], np.int8), "y": np.array([3, -4], np.int16)}
     found = results_of(part.graph(), other.graph(), inputs, BACKEND)
     assert (found["a"].tolist(), found["b"].tolist()) == ([2, 1], [3, 4])
 
@@ -157,6 +151,27 @@ def test_iree_takes_no_scales(
     with pytest.raises(TosaConvertError) as caught:
         isolated.Iree(Machine(sys.executable, 60.0)).run(graph, {}, tmp_path)
     assert caught.value.code == ("backend-refused" if has_scales else "backend-failed")
+
+
+def test_iree_compiles_a_program_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compiled = []
+
+    def runs(machine: Any, software: str, model: str, inputs: Any, folder: Path) -> Any:
+        compiled.append(not (folder / "module.vmfb").exists())
+        (folder / "module.vmfb").write_bytes(b"module")
+        return [lambda shape: inputs[0]], []
+
+    monkeypatch.setattr(isolated, "run_worker", runs)
+    backend, graphs = isolated.Iree(Machine(sys.executable, 60.0)), []
+    for kind in ("abs", "negate"):
+        b = Builder()
+        b.output(getattr(b, kind)(b.input("x", "INT32", (2,))), name="y")
+        graphs.append(b.graph())
+    for number, graph in enumerate([graphs[0], graphs[0], graphs[1], graphs[0]]):
+        (folder := tmp_path / str(number)).mkdir()
+        x: Array = np.array([number, 1], np.int32)
+        assert backend.compute(graph, ["y"], {"x": x}, [], folder)["y"].tolist() == x.tolist()
+    assert compiled == [True, False, True, True]
 
 
 def test_a_consumer_may_not_take_other_element_types() -> None:

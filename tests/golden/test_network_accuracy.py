@@ -12,10 +12,7 @@ from golden.conftest import Builder
 
 from tosa_convert import builder, golden, save
 from tosa_convert.cli import main
-from tosa_convert.golden.accuracy.criteria import (
-    DISCRETE_LABEL,
-    NETWORK_LABEL,
-)
+from tosa_convert.golden.accuracy.criteria import DISCRETE_LABEL, NETWORK_LABEL
 from tosa_convert.golden.accuracy.erring_runs import results_of_runs
 from tosa_convert.golden.accuracy.verdict import measure
 from tosa_convert.golden.arrays.by_name import Array
@@ -298,10 +295,7 @@ def graph_of_table(kind: str, entries: list[int]) -> Graph:
 
 @pytest.mark.parametrize(
     "distance",
-    [
-        pytest.param(5e-6, id="only where operands are moved"),
-        pytest.param(1e-6, id="in all runs"),
-    ],
+    [pytest.param(5e-6, id="only where operands are moved"), pytest.param(1e-6, id="in all runs")],
 )
 def test_indices_that_all_runs_move_out_of_range_leave_no_spread_of_zero(distance: float) -> None:
     b = builder.Builder()
@@ -465,7 +459,10 @@ def test_check_ends_with_5_after_a_weak_verdict(
     words = [str(tmp_path / "m.tosa"), "--against", str(tmp_path / "backend.py")]
     words += ["-i", str(tmp_path / "x.npz"), "--engine", "numpy"]
     assert main.run(main.verb("check"), words) == 5
-    assert capsys.readouterr().out.startswith("weak ")
+    said = capsys.readouterr()
+    assert said.out.startswith("weak ")
+    assert "faults that are smaller than the bound are not excluded" in said.err
+    assert "--all, with the same options, judges each operator by itself" in said.err
     assert main.run(main.verb("check"), [*words, "--strict"]) == 1
 
 
@@ -533,11 +530,7 @@ def test_runs_that_share_a_factor_take_the_product_of_their_differences(
 
 @pytest.mark.parametrize(
     ("share", "added", "text"),
-    [
-        (1.0, 0.0, ""),
-        (1.004, 0.0, "the errors grow with the numbers"),
-        (1.0, 0.005, "the errors "),
-    ],
+    [(1.0, 0.0, ""), (1.004, 0.0, "the errors grow with the numbers"), (1.0, 0.005, "the errors ")],
 )
 def test_errors_that_lean_to_one_side_fail_though_each_is_small(
     share: float, added: float, text: str

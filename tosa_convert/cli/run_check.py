@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,9 +26,9 @@ from tosa_convert.cli.run_model import (
     variables_of,
 )
 from tosa_convert.errors import TosaConvertError, printable
-from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.accuracy.comparison import EXIT_WEAK, Comparison
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.backends.runners import Backend
+from tosa_convert.golden.backends.runners import ORIGINALS, Backend, Record
 from tosa_convert.golden.checking.check import (
     WIDENED,
     CheckPlan,
@@ -140,9 +141,10 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     is_single = not has_sets and len(backends) == 1
     results: dict[str, Comparison] = {}
     more: dict[str, dict[str, Any]] = {}
-    wrong: tuple[str, str] | None = None
+    firsts: dict[int, tuple[str, str]] = {}
     codes, shown = set[int](), set[str]()
     taken = Counter[tuple[str, str]]()
+    opened: dict[str, Backend] = {}
     every = _with_edges(program_graph, sets, options, has_both=any(with_edges.values()))
     every = chain(every, _later_calls(graph, options, plan) if with_calls else ())
     for name, arrays, edges, later in _ahead(every) if any(with_edges.values()) else every:
@@ -152,15 +154,15 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
             is_due = edges is None or options["edges"] or with_edges[against]
             if not is_due or (later and against not in with_calls):
                 continue
-            opener = _opener(own, {**states, **later}, options, against)
+            opener = _opener(own, {**states, **later}, options, against, opened)
             label = " ".join(filter(None, (name if has_sets else "", text and f"against {text}")))
             folder = f"backend-{number}/{name}" if text else name
             with progress:
-                found = check_inputs(own, given, folder, opener, plan)
+                known = edges.outputs if edges and results and not options["widen"] else None
+                found = check_inputs(own, given, folder, opener, replace(plan, known=known))
             notes = [DEFAULT_INPUTS] * (by_default and bool(arrays)) + [WIDENED] * options["widen"]
             results[label] = replace(found, notes=(*found.notes, *notes))
-            if not found.ok and wrong is None:
-                wrong = name, against
+            firsts.setdefault(found.exit_code, (name, against))
             if edges is not None:
                 taken.update(edges.taken)
                 if options["as_json"]:
@@ -178,11 +180,10 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
                 _print(label, results[label], wide, edges, is_single=is_single)
     if not options["as_json"]:
         _say_summary(results, shown, taken, is_single=is_single)
-    engine = named_engine(options, graph)
     if options["as_json"]:
-        say(runs_as_json(results, more, is_single=is_single, engine=engine))
-    elif wrong is not None:
-        _note_bisect(program_graph, model, wrong, options)
+        say(runs_as_json(results, more, is_single=is_single, engine=named_engine(options, graph)))
+    elif run := firsts.get(1) or firsts.get(EXIT_WEAK):
+        _note_next(program_graph, model, run, options, is_weak=1 not in firsts)
     codes |= {result.exit_code for result in results.values()}
     return 1 if 1 in codes else max(codes, default=1)
 
@@ -211,6 +212,9 @@ def _run_widened(
     plan: CheckPlan,
 ) -> Comparison | None:
     """Check a program of low precision in FP32; None, with a note, if it or the backend cannot be."""
+    rows = [tensor.dtype for _, block in graph.blocks() for tensor in block.tensors.values()]
+    if not any(row.is_float and row.name != "FP32" for row in rows):
+        return None
     try:
         wide, given = widened(graph), widened_inputs(graph, arrays)
         opener = _opener(wide, {}, {**options, "widen": True}, text)
@@ -271,20 +275,30 @@ def _with_default_inputs(options: Mapping[str, Any]) -> tuple[Mapping[str, Any],
     return {**options, "random": DEFAULT_SEED}, True
 
 
-def _note_bisect(
-    graph: Graph, model: str, wrong: tuple[str, str], options: Mapping[str, Any]
+def _note_next(
+    graph: Graph, model: str, run: tuple[str, str], options: Mapping[str, Any], *, is_weak: bool
 ) -> None:
-    """Say after a wrong result of (inputs, backend) how to name the operator that is wrong."""
+    """Say what tells more about a wrong or weak result of (inputs, backend)."""
     computing = [op for op in graph.main.operators if op.spec not in (CONST, CONST_SHAPE)]
     if options["widen"] or options["reference"] or len(computing) < 2:
         return
     has_more = any(options.get(name) for name in _OF_BISECT)
-    command = bisect_command(model, *wrong)
+    command, flag = bisect_command(model, *run), " --all" if is_weak else ""
+    aim, verb = "find the operator that is wrong", "names the operator that is wrong"
+    if is_weak:
+        aim, verb = (
+            f"{word} each operator by itself, where less may differ" for word in ("judge", "judges")
+        )
+        note("weak: faults that are smaller than the bound are not excluded")
+    if is_weak and run[1].partition(":")[0] in ORIGINALS:
+        aim, flag = "judge each tensor on the way by those before it", ""
+        words = [f"model={run[1]}", f"program={model}", "--random", run[0].rpartition("-")[2]]
+        command = printable(shlex.join(["tosa-flatbuffer", "chain", *words]))
     if command:
         more = ", with the other options of this command" if has_more else ""
-        note(f"the operator that is wrong: {command}{more}")
-    elif wrong[0] == "given":
-        note("tosa-flatbuffer bisect, with the same options, names the operator that is wrong")
+        note(f"to {aim}: {command}{flag}{more}")
+    elif run[0] == "given":
+        note(f"tosa-flatbuffer bisect{flag}, with the same options, {verb}")
 
 
 def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:
@@ -362,12 +376,18 @@ def named_inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedIn
 
 
 def _opener(
-    graph: Graph, states: Mapping[str, Any], options: Mapping[str, Any], text: str
+    graph: Graph,
+    states: Mapping[str, Any],
+    options: Mapping[str, Any],
+    text: str,
+    opened: dict[str, Backend] | None = None,
 ) -> OpenBackend:
-    """Return a function that opens the backend of this name for a set of inputs."""
+    """Return what opens a backend for a set of inputs. opened: those that have read the program."""
 
     def opener(arrays: Mapping[str, Array]) -> Backend:
-        backend = backend_of(graph, arrays, options, text)
+        backend = (opened or {}).get(text) or backend_of(graph, arrays, options, text)
+        if opened is not None and not isinstance(backend, Record):
+            opened[text] = backend
         if options["widen"]:
             refuse_fixed(backend)
         return with_initial_states(graph, backend, states)[1]

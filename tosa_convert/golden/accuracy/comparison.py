@@ -251,14 +251,7 @@ class TensorComparison(Shown):
 
 
 def count_text(ok: bool, elements: int, differing: int, failing: int) -> str:
-    """Return text that counts the elements of a tensor that are equal, differ, and violate its rule.
-
-    Example:
-        >>> count_text(ok=True, elements=4, differing=3, failing=0)
-        'all 4 elements within the rule, 1 equal'
-        >>> count_text(ok=False, elements=4, differing=3, failing=2)
-        '3 of 4 elements differ, 2 too much'
-    """
+    """Return text that counts the elements of a tensor that are equal, differ, and violate its rule."""
     if not differing:
         return f"all {elements} elements equal"
     if ok:
@@ -494,7 +487,9 @@ def in_type_of(expected: Array, actual: Array) -> tuple[Array, str, str]:
     if actual.dtype == wanted:
         return actual, "", ""
     if is_integer(wanted) and actual.dtype.kind in "biu":
-        low, high = (0, 1) if wanted == np.bool_ else _integer_range(wanted)
+        iinfo: Any = ml_dtypes.iinfo
+        limits = None if wanted == np.bool_ else iinfo(wanted)
+        low, high = (0, 1) if limits is None else (int(limits.min), int(limits.max))
         least, most = int(actual.min()), int(actual.max())
         if least < low or most > high:
             return actual, "", f"{mismatch} with values from {least} to {most}"
@@ -503,11 +498,6 @@ def in_type_of(expected: Array, actual: Array) -> tuple[Array, str, str]:
     with np.errstate(over="ignore"):
         converted = actual.astype(wanted)
     return converted, f"{mismatch}; its values were converted", ""
-
-
-def _integer_range(row: np.dtype[Any]) -> tuple[int, int]:
-    iinfo: Any = ml_dtypes.iinfo
-    return int(iinfo(row).min), int(iinfo(row).max)
 
 
 def _number(value: Any) -> float | int | bool:

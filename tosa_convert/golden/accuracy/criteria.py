@@ -67,7 +67,8 @@ class Tolerances:
         defaults = (0.0, 0.0)
         is_float = not is_integer(element_type)
         if is_float:
-            unit = _epsilon(element_type)
+            finfo: Any = ml_dtypes.finfo
+            unit = float(finfo(element_type).eps)
             defaults = max(DEFAULT_ATOL, ATOL_UNITS * unit), max(DEFAULT_RTOL, RTOL_UNITS * unit)
         return (
             _last_match(self.atol, name, is_float, defaults[0]),
@@ -127,11 +128,6 @@ def is_integer(element_type: np.dtype[Any]) -> bool:
     return element_type.kind in "biu" or "int" in element_type.name
 
 
-def _epsilon(element_type: np.dtype[Any]) -> float:
-    finfo: Any = ml_dtypes.finfo
-    return float(finfo(element_type).eps)
-
-
 #: How many times its spread an element may err; a row or channel; and a whole tensor, by the root of
 #: the mean of squares.
 ELEMENT_MULTIPLE: Final = 6.0
@@ -146,7 +142,9 @@ LEANING_MULTIPLE: Final = 6.0
 MOST_ALLOWED: Final = 0.01
 #: One that differs, and may err by a larger share of its values, has a weak verdict.
 WEAK: Final = 0.1
-_MAY_ERR: Final = "may err by {:.2%} of its values, and smaller faults are not seen"
+_MAY_ERR: Final = (
+    "may err by {:.2%} of its values and be right, so that smaller faults are not seen"
+)
 #: Elements of the smallest row or channel that is judged by itself.
 SMALLEST_GROUP: Final = 8
 #: Errors below the smallest normal number of a type do not count, if that is as small as this.

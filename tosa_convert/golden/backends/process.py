@@ -151,12 +151,7 @@ _NAME_CHARACTERS: Final = 1000
 
 
 def digest(content: Any) -> str:
-    """Return the fingerprint of a value that JSON can have.
-
-    Example:
-        >>> digest({"level": "8k"}) == digest({"level": "none"})
-        False
-    """
+    """Return the fingerprint of a value that JSON can have."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -346,17 +341,9 @@ class _Kept:
     environment: dict[str, str]
     files: dict[str, str]
 
-    def is_current(self) -> bool:
-        return self.environment == dict(os.environ) and self.files == of_files(self.files)
-
 
 class KeptWorkers(threading.local):
-    """The processes of this thread, by Python, software and the user's file. They end with this process.
-
-    Example:
-        >>> KeptWorkers().of("python3", "jax", "", 60.0) is None
-        True
-    """
+    """The processes of this thread, by Python, software and the user's file. They end with it."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, str], _Kept] = {}
@@ -371,7 +358,8 @@ class KeptWorkers(threading.local):
             self._kept, self._owner = {}, os.getpid()
         key = python, software, model if software == "python" else ""
         found = self._kept.get(key)
-        if found is not None and not found.is_current():
+        current = dict(os.environ)
+        if found and (found.environment != current or found.files != of_files(found.files)):
             self._kept.pop(key).process.close()
             found = None
         if found is None:
@@ -379,7 +367,7 @@ class KeptWorkers(threading.local):
             source = Path(__file__).with_name("worker.py").read_text(encoding="utf-8")
             command = command_with_this_package(python, _SERVE, [source, *key[1:]])
             process = KeptProcess(command, start_seconds=timeout)
-            found = self._kept[key] = _Kept(process, dict(os.environ), files)
+            found = self._kept[key] = _Kept(process, current, files)
         return found.process
 
     def close(self) -> None:

@@ -161,12 +161,7 @@ ADAPTERS: Final[Mapping[str, Adapter]] = {
 
 
 def find_adapter(text: str) -> Adapter | None:
-    """Return the row of a name; of Vela also by a size of its accelerator, or without one as `--for`.
-
-    Example:
-        >>> find_adapter("vela:ethos-u85-512").words[2], find_adapter("vela").words[2]
-        ('ethos-u85-512', 'ethos-u55-128')
-    """
+    """Return the row of a name; of Vela also by a size of its accelerator, or without one as `--for`."""
     if text == "vela":
         return ADAPTERS["vela:ethos-u55"]
     chosen, _, size = text.rpartition("-")

@@ -129,12 +129,7 @@ def tensors_of(graph: Graph, read: Callable[[str], Array]) -> list[Recorded]:
 
 
 def place_of(location: str) -> Place:
-    """Return the place in a location of MLIR.
-
-    Example:
-        >>> place_of('loc(callsite("a.py":3:1 at "b.py":7:0))'), place_of('loc("add"("m.tflite":0:0))')
-        ((('a.py', 3), ('b.py', 7)), 'add')
-    """
+    """Return the place in a location of MLIR."""
     if name := name_in_location(location):
         return name
     return frames((path, int(line)) for path, line in _FRAME.findall(location))

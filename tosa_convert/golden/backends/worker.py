@@ -6,13 +6,13 @@ The working folder has the inputs as in0.npy, in1.npy, ... in the model's order,
 the names of their types: numpy reads those that it lacks as opaque bytes. If there is `calls.json`,
 inputs and outputs are those of several calls in a row; call0.npz, ... get the states after each call
 that the file names and the model has. With `in_double.py`, torch computes in FP64. TFLite returns the
-tensors that `results.json` numbers, and with `other_kernels` does not run its reference kernels. The
-folder gets out0.npy, ... and, if the software gives them, results of operators in order as step0.npy,
-..., each written before the next; inputs that the model writes to are changed0.npy, ..., and note.txt is
-its remark. steps.json says of each step its name, where it was written, the scale and zero point of its
-integers, and its operands; torch and ONNX Runtime have steps if there is `watched`. The exit code is
-MISSING without the software, and REFUSED if it does not support the model. FOLDER is that of the user's
-Python files.
+tensors that `results.json` numbers, and with `other_kernels` does not run its reference kernels. IREE
+compiles unless there is `module.vmfb`, which it leaves. The folder gets out0.npy, ... and, if the
+software gives them, results of operators in order as step0.npy, ..., each written before the next;
+inputs that the model writes to are changed0.npy, ..., and note.txt is its remark. steps.json says of
+each step its name, where it was written, the scale and zero point of its integers, and its operands;
+torch and ONNX Runtime have steps if there is `watched`. The exit code is MISSING without the software,
+and REFUSED if it does not support the model. FOLDER is that of the user's Python files.
 """
 
 import atexit
@@ -55,8 +55,27 @@ def _iree(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arra
     import iree.compiler as compiler
     import iree.runtime as runtime
 
+    if not (module := Path("module.vmfb")).exists():
+        module.write_bytes(_iree_compiled(compiler, model))
+    binary = module.read_bytes()
+    config = runtime.Config("local-task")
+    context = runtime.SystemContext(config=config)
+    loaded = runtime.VmModule.copy_buffer(config.vm_instance, binary)
+    context.add_vm_module(loaded)
+    # One function has the program's name; the others are IREE's own.
+    (name,) = [name for name in loaded.function_names if name[:2] != "__" and "$" not in name]
+    # Not by the calls of IREE's Python, which know fewer element types than IREE.
+    given, results = runtime.VmVariantList(len(inputs)), runtime.VmVariantList(1)
+    for array, type_name in zip(inputs, types, strict=True):
+        given.push_ref(_iree_view(runtime, config.device, array, type_name))
+    context.vm_context.invoke(loaded.lookup_function(name), given, results)
+    views = [results.get_as_object(i, runtime.HalBufferView) for i in range(len(results))]
+    return [_from_iree(runtime, view) for view in views], []
+
+
+def _iree_compiled(compiler: Any, model: str) -> Any:
     try:
-        binary = compiler.compile_file(
+        return compiler.compile_file(
             model,
             input_type="auto" if os.path.basename(model) == "module.mlir" else "tosa",
             target_backends=["llvm-cpu"],
@@ -76,19 +95,6 @@ def _iree(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arra
         if int(ended[1]) == -9:
             os.kill(os.getpid(), 9)  # the compiler was killed, and so is the backend
         raise SystemExit(f"IREE's compiler ended with the code {ended[1]}: {said}") from None
-    config = runtime.Config("local-task")
-    context = runtime.SystemContext(config=config)
-    loaded = runtime.VmModule.copy_buffer(config.vm_instance, binary)
-    context.add_vm_module(loaded)
-    # One function has the program's name; the others are IREE's own.
-    (name,) = [name for name in loaded.function_names if name[:2] != "__" and "$" not in name]
-    # Not by the calls of IREE's Python, which know fewer element types than IREE.
-    given, results = runtime.VmVariantList(len(inputs)), runtime.VmVariantList(1)
-    for array, type_name in zip(inputs, types, strict=True):
-        given.push_ref(_iree_view(runtime, config.device, array, type_name))
-    context.vm_context.invoke(loaded.lookup_function(name), given, results)
-    views = [results.get_as_object(i, runtime.HalBufferView) for i in range(len(results))]
-    return [_from_iree(runtime, view) for view in views], []
 
 
 def _iree_view(runtime: Any, device: Any, array: Any, type_name: str) -> Any:

@@ -379,6 +379,7 @@ class CheckPlan:
         gets a folder for each set of inputs.
     reference: another backend whose outputs are expected instead of the reference model's; they are
         compared within the tolerances, and integers bit for bit.
+    known: what numpy has computed of these inputs, after a first run, which says what is refused.
     """
 
     tolerances: Tolerances = NO_TOLERANCES
@@ -386,6 +387,7 @@ class CheckPlan:
     repeat: int = 1
     save: Path | None = None
     reference: OpenBackend | None = None
+    known: Arrays | None = None
 
 
 def check_inputs(
@@ -402,6 +404,8 @@ def check_inputs(
         if plan.reference is None:
             refuse_same_engine(backend, plan.options)
             own = Reference(graph, inputs, plan.options, plan.tolerances)
+            if plan.known and plan.options.runs_on_numpy(graph) and not variables_of(graph):
+                own.outputs = plan.known
             golden, result = own.outputs, own.judge(actual, _notes_of(backend))
         else:
             other = plan.reference(inputs)
@@ -554,12 +558,7 @@ def runs_as_json(
 
 
 def takes_edge_inputs(against: str) -> bool:
-    """Return whether a backend runs on edge inputs, too: not recorded results, nor frameworks' models.
-
-    Example:
-        >>> takes_edge_inputs("simulator.py"), takes_edge_inputs("tflite:model.tflite")
-        (True, False)
-    """
+    """Return whether a backend runs on edge inputs: not recorded results, nor frameworks' models."""
     is_recorded = against.endswith(".npz") or os.path.isdir(against)
     return not is_recorded and against.partition(":")[0] not in ORIGINALS
 
@@ -587,10 +586,6 @@ def bisect_command(model: str, run: str, against: str) -> str:
     """Return the command that names the operator that is wrong in a run; "" for a run of other inputs.
 
     run: the name of its inputs, as `check_seeds` has them.
-
-    Example:
-        >>> bisect_command("m.tosa", "edges-1000", "sim.py")
-        'tosa-flatbuffer bisect m.tosa --random 1000 --edges --against sim.py'
     """
     kind, _, seed = run.partition("-")
     if kind not in ("seed", "edges") or not seed.isdecimal():

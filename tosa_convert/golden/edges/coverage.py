@@ -282,7 +282,8 @@ class CoverageWatch:
     known: what is known of operators by path; that of further runs is the same. aimed: elements that are
         looked at in any case, by tensor. sizes: how many numbers are in each binade, of each operand
         that has some.
-    courses: how often each branch was taken, and how often a loop took a number of turns.
+    courses: how often each branch was taken, and how often a loop took a number of turns; only_courses:
+        nothing else is counted.
     """
 
     graph: Graph
@@ -291,6 +292,7 @@ class CoverageWatch:
     met: dict[str, Counter[str]] = field(default_factory=dict)
     sizes: dict[str, list[Array]] = field(default_factory=dict)
     courses: dict[str, Counter[str]] = field(default_factory=dict)
+    only_courses: bool = False
     _locations: dict[str, str] = field(default_factory=dict)
     _changing: dict[int, set[str]] = field(default_factory=dict)
     _turns: dict[str, int] = field(default_factory=dict)
@@ -304,6 +306,8 @@ class CoverageWatch:
             self._turns[turn["loop"]] = int(turn["number"]) + (turn["region"] == "body")
         if operator.spec.regions:
             self._count_course(step, changing)
+        if self.only_courses:
+            return
         positions = changing_positions(operator, changing)
         if not positions or not has_edges(block, operator):
             return
@@ -323,7 +327,9 @@ class CoverageWatch:
         names = [*operator.inputs, operator.outputs[0]]
 
         def look(position: int, array: Array) -> Array:
-            return array if is_single else self._looked_at(names[position], array)
+            if is_single or array.size <= _MOST:
+                return array
+            return array.reshape(-1)[self._ids(array.size, names[position])]
 
         with np.errstate(all="ignore"):
             for label, mask in edges_of(call, result, positions, look):
@@ -364,11 +370,6 @@ class CoverageWatch:
                 for label, count in counts.items()
             }
         )
-
-    def _looked_at(self, name: str, array: Array) -> Array:
-        if array.size <= _MOST:
-            return array
-        return array.reshape(-1)[self._ids(array.size, name)]
 
     def _ids(self, size: int, *names: str) -> Array:
         own = [self.aimed[name] for name in names if name in self.aimed]

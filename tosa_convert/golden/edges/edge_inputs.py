@@ -70,6 +70,7 @@ from tosa_convert.golden.running.programs import (
     input_slots,
     inputs_of,
     limits_of_inputs,
+    output_slots,
     random_array,
     requested_ranges,
     with_variables,
@@ -509,12 +510,12 @@ class Candidate:
             array.reshape(-1)[spoilt] = plain.reshape(-1)[spoilt]
         return array
 
-    def settle(self) -> tuple[Run, CoverageWatch]:
+    def settle(self, *, only_courses: bool = False) -> tuple[Run, CoverageWatch]:
         """Lower ranks until the program runs, and leaves something to compare; return the last run."""
         block = self.graph.main
         stops = True
         while True:
-            watch = CoverageWatch(self.graph, self.known, self.aimed)
+            watch = CoverageWatch(self.graph, self.known, self.aimed, only_courses=only_courses)
             run = run_forward(self.graph, self.arrays(), watch, _may_overflow if stops else None)
             operator = block.operators[min(run.operator, len(block.operators) - 1)]
             if run.is_stopped:
@@ -622,10 +623,14 @@ _HARD: Final = ("index", "shift")
 
 @dataclass(slots=True)
 class EdgeInputs:
-    """Hold inputs at the edges of operators, and repairs that made TOSA define what is computed."""
+    """Hold inputs at the edges of operators, and repairs that made TOSA define what is computed.
+
+    outputs: what numpy computes of them.
+    """
 
     arrays: dict[str, Array]
     repairs: list[str]
+    outputs: dict[str, Array]
     _watch: CoverageWatch
 
     @property
@@ -634,7 +639,12 @@ class EdgeInputs:
 
     @property
     def coverage(self) -> EdgeCoverage:
-        return self._watch.coverage()
+        """Return the edges that are met; those of a large program are counted in a run of their own."""
+        watch = self._watch
+        if watch.only_courses:
+            watch = replace(watch, only_courses=False, courses={})
+            run_forward(watch.graph, self.arrays, watch)
+        return watch.coverage()
 
 
 #: What inputs are if nothing says which, as those of `convert --check`.
@@ -746,15 +756,18 @@ def find_edge_inputs(
         run, watch = other.settle()
         if run.error is None:
             candidate.begin(_searched(other, run, watch, _ROUNDS), other)
-    run, watch = candidate.settle()
+    is_searched = first is graph and size <= KEPT_BYTES
+    run, watch = candidate.settle(only_courses=not is_searched)
     if run.error is not None:
         raise run.error
-    if first is graph and size <= KEPT_BYTES:
+    if is_searched:
         is_small = size <= _SMALL_BYTES
         rounds = (_ROUNDS_IF_SMALL, _ROUNDS_OF_SIZES) if is_small else (_ROUNDS, 0)
         search = _searched(candidate, run, watch, *rounds)
-        return EdgeInputs(search.arrays, candidate.repairs, search.watch)
-    return EdgeInputs(candidate.inputs_of(run), candidate.repairs, watch)
+        run, watch = search.run, search.watch
+    arrays = candidate.inputs_of(run)
+    outputs = {slot.key: run.values[slot.key] for slot in output_slots(graph)}
+    return EdgeInputs(arrays, candidate.repairs, outputs, watch)
 
 
 def _searched(

@@ -514,14 +514,12 @@ def _of_rescale(
     bounds = limits_of(row)
     whole = np.floor(np.clip(near, *bounds)).astype(np.int64)
     # Exact ties: odd multiples of what a multiplier without its factors of two leaves.
-    step = 1 << max(int(shift.min()) - 1 - _factors_of_two(int(multiplier[0])), 0)
+    number = int(multiplier[0])
+    twos = (number & -number).bit_length() - 1 if number else 0
+    step = 1 << max(int(shift.min()) - 1 - twos, 0)
     odd = (2 * generator.integers(-8, 8, 16) + 1) * min(step, bounds[1])
     ties = np.broadcast_to(odd, (len(places), len(odd)))
     return np.concatenate([whole + zero, whole + 1 + zero, ties + zero], axis=1)
-
-
-def _factors_of_two(number: int) -> int:
-    return (number & -number).bit_length() - 1 if number else 0
 
 
 def _of_clamp(

@@ -110,13 +110,6 @@ def why_not_runnable(graph: Graph, operator: Operator) -> str:
     return ""
 
 
-def tensors_in_regions(graph: Graph, operator: Operator) -> dict[str, list[str]]:
-    return {
-        region.name: [name for _, name in computed_tensors(extract_region(graph, region.name))]
-        for region in reachable(graph, [operator])
-    }
-
-
 def region_runs(
     graph: Graph,
     index: int,
@@ -590,7 +583,10 @@ def not_collected(
                     "operator": operator_path("", index, op).strip(),
                     "location": op.location,
                     "reason": reason,
-                    "tensors": tensors_in_regions(graph, op),
+                    "tensors": {
+                        own.name: [n for _, n in computed_tensors(extract_region(graph, own.name))]
+                        for own in reachable(graph, [op])
+                    },
                 }
             )
     return rows

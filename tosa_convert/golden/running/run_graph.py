@@ -474,7 +474,10 @@ def _computed(program: Program, runnable: Graph, inputs: Arrays, options: RunOpt
             save_npy(folder / file_name(ins, slot), slot, inputs[slot.key])
         unchanged = runnable is graph and not (unused_variables(graph) or needs_another_name(graph))
         if unchanged and program.flatbuffer is not None:
-            link_or_copy(program.flatbuffer, folder / "model.tosa")
+            try:
+                (folder / "model.tosa").symlink_to(program.flatbuffer.resolve())
+            except OSError:  # where links are not available
+                write_scratch(folder / "model.tosa", [map_file(program.flatbuffer)])
         else:
             write_model(runnable, folder)
         seconds = execute(runnable, folder, options)
@@ -538,14 +541,6 @@ def write_model(graph: Graph, folder: Path) -> None:
     write_scratch(folder / "model.tosa", api.encode(runnable))
 
 
-def link_or_copy(source: Path, target: Path) -> None:
-    """Make the file appear as `target`: by a link, or by a copy where links are not available."""
-    try:
-        target.symlink_to(source.resolve())
-    except OSError:
-        write_scratch(target, [map_file(source)])
-
-
 def execute(
     graph: Graph,
     folder: Path,
@@ -600,19 +595,15 @@ def _write_description(
     write_scratch(folder / "desc.json", [json.dumps(description).encode()])
 
 
-def level_argument(graph: Graph, level: Level) -> str:
-    """Return the argument of the reference model for a level; without one it refuses EXP2_SHAPE."""
-    has_limit = any(op.spec.name == _NEEDS_LEVEL for _, b in graph.blocks() for op in b.operators)
-    return f"--tosa_level={_LEVELS['8k' if has_limit else level]}"
-
-
 def _command(graph: Graph, options: RunOptions) -> list[str]:
+    # Without a level the reference model refuses EXP2_SHAPE.
+    has_limit = any(op.spec.name == _NEEDS_LEVEL for _, b in graph.blocks() for op in b.operators)
     return [
         str(reference_model_process.locate()),
         "--test_desc=desc.json",
         "--flatbuffer_dir=.",
         "--output_dir=.",
-        level_argument(graph, options.level),
+        f"--tosa_level={_LEVELS['8k' if has_limit else options.level]}",
         f"--precise_mode={int(options.precise or options.bounds)}",
     ]
 
