@@ -80,6 +80,16 @@ def test_a_rescale_of_channels_that_is_nowhere_defined_is_left_alone() -> None:
     Machine(b.graph()).run(golden.edge_inputs(b.graph(), 0))
 
 
+@pytest.mark.parametrize("is_used", [False, True])
+def test_nan_is_cast_to_no_integer_that_is_computed_with(is_used: bool) -> None:
+    b = Builder()
+    y = b.cast(b.mul(b.input("x", "FP32", (8, 64)), np.full((1, 1), 3, np.float32)), dtype="INT8")
+    b.output(b.clamp(y, min_val=-9, max_val=9) if is_used else y)
+    x = find_edge_inputs(b.graph(), 0, {}).arrays["x"]
+    assert bool(np.isnan(x).any()) != is_used
+    assert np.isinf(x).any()
+
+
 def test_weights_of_nan_bring_no_sum_to_an_edge() -> None:
     b = Builder()
     x = b.input("x", "fp32", (1, 4, 8))

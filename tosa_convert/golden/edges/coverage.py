@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.golden.accuracy.erring_runs import function_errors, with_local_bound
+from tosa_convert.golden.accuracy.erring_runs import (
+    function_errors,
+    undefined_integers,
+    with_local_bound,
+)
 from tosa_convert.golden.accuracy.error_bounds import (
     FLOATS,
     accumulator,
@@ -566,6 +570,7 @@ def ill_conditioned_sources(graph: Graph, run: Run) -> dict[str, Array]:
     A subnormal number may be read as 0, at which LOG, FLOOR and comparisons jump, and so does its
     product with a large number. Of large numbers TOSA allows functions such as SIN to err by more than
     their size. The sign of a zero that is computed may differ, and with it the sign of its reciprocal.
+    NaN is cast to any integer, and so may be what is computed of that.
     """
     block = graph.main
     used = {name for operator in block.operators for name in operator.inputs}
@@ -584,6 +589,11 @@ def ill_conditioned_sources(graph: Graph, run: Run) -> dict[str, Array]:
             ids = _changed_by_flushing(graph, operator, run.values)
             if name in used:
                 ids = np.union1d(ids, _uncertain(graph, operator, run.values))
+                operands = operands_of(graph, operator, run.values)
+                is_open = undefined_integers(block, operator, operands)
+                if is_open is not None:
+                    nans = sources(graph, name, np.flatnonzero(is_open), run.values) or {}
+                    found |= {k: np.union1d(found.get(k, own[:0]), own) for k, own in nans.items()}
             wrong = {name: ids}
             if operator.spec.traits.response == "pole" and operator.inputs[0] not in signed:
                 zeros = run.values[operator.inputs[0]].reshape(-1) == 0
