@@ -7,7 +7,7 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +143,28 @@ def refmodel() -> None:
         reference_model_process.locate()
     except TosaConvertError as error:
         pytest.skip(f"no reference model: {error}")
+
+
+@pytest.fixture(scope="session")
+def official_cases(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> list[Any]:
+    """Return the cases of a sample of the official suite."""
+    from oracle import official_suite
+
+    if problem := official_suite.missing():
+        pytest.skip(f"the official suite cannot be made: {problem}")
+    folder = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
+    return list(official_suite.cases(folder))
+
+
+@pytest.fixture
+def cases_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make `suite` run its cases in this process: starting a worker takes longer than ten cases."""
+
+    def run_cases(function: Callable[[str], Any], names: list[str]) -> Iterator[Any]:
+        yield from map(function, names)
+
+    monkeypatch.setattr(
+        "tosa_convert.qualify.verbs.run_suite.on_local_processes", lambda *_, **__: run_cases
+    )

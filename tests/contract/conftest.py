@@ -15,21 +15,10 @@ CASES = Path(__file__).parent / "cases"
 
 
 @pytest.fixture(scope="session")
-def suite(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> list[official_suite.Case]:
-    """Return the sample of the official suite."""
-    if problem := official_suite.missing():
-        pytest.skip(f"the official suite cannot be made: {problem}")
-    folder = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
-    return official_suite.cases(folder)
-
-
-@pytest.fixture(scope="session")
-def smallest(suite: list[official_suite.Case]) -> list[official_suite.Case]:
+def smallest(official_cases: list[official_suite.Case]) -> list[official_suite.Case]:
     """Return the smallest official file of each operator."""
     found: dict[str, official_suite.Case] = {}
-    for case in sorted(suite, key=lambda case: (case.tosa.stat().st_size, case)):
+    for case in sorted(official_cases, key=lambda case: (case.tosa.stat().st_size, case)):
         found.setdefault(case.operator, case)
     return sorted(found.values())
 

@@ -305,9 +305,9 @@ def needs_1_1(made: Any) -> bool | None:
 @pytest.mark.slow
 @pytest.mark.oracle
 def test_the_version_we_stamp_is_the_one_that_mlirs_validator_requires(
-    suite: list[Case], smallest: list[Case], torch_mlir: Bindings
+    official_cases: list[Case], smallest: list[Case], torch_mlir: Bindings
 ) -> None:
-    cases = {*smallest, *(case for case in suite if case.operator in _MIXED)}
+    cases = {*smallest, *(case for case in official_cases if case.operator in _MIXED)}
     wrong, counts = [], {V1_0: 0, V1_1_DRAFT: 0}
     for case in sorted(cases):
         graph = tc.load(case.tosa)

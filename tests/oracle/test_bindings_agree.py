@@ -12,11 +12,7 @@ import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import Bindings
 
 TEXTS = {case.name: case.text for case in written_cases.cases()}
-TEXTS |= {
-    f"{element.mlir}-{form}": written_cases.constants(element, form)[0]
-    for element in written_cases.ELEMENTS
-    for form in written_cases.FORMS
-}
+TEXTS |= {form: written_cases.constants(form)[0] for form in written_cases.FORMS}
 
 
 @pytest.mark.parametrize("name", one_in(16, TEXTS))

@@ -36,15 +36,12 @@ def test_programs_written_by_hand_are_read_from_every_version(package: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(official_suite.missing()), reason=official_suite.missing())
 def test_a_sample_of_the_official_tests_is_read_from_every_version(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
+    official_cases: list[official_suite.Case],
     torch_mlir: Bindings,
 ) -> None:
     pytest.importorskip("iree.compiler", reason="writes bytecode")
-    suite = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
-    files = [case.tosa for case in official_suite.cases(suite)]
+    files = [case.tosa for case in official_cases]
     tally = table()
     for found in compare_bytecode.compare_files(Random(12).sample(files, 12)):
         tally.add(found)

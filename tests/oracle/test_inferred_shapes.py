@@ -35,14 +35,11 @@ func.func @f(%x: tensor<2x3xf32>, %c: tensor<i1>) -> tensor<3x2xf32> {
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(official_suite.missing()), reason=official_suite.missing())
 def test_shapes_of_a_sample_of_the_official_tests_are_derived(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
+    official_cases: list[official_suite.Case],
     torch_mlir: Bindings,
 ) -> None:
-    suite = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
-    files = [case.tosa for case in official_suite.cases(suite)]
+    files = [case.tosa for case in official_cases]
     tally = Tally()
     for found in compare_inference.compare_files(Random(13).sample(files, 40)):
         tally.add(found)

@@ -23,10 +23,9 @@ OPERATORS = ("add", "concat", "conv3d", "max_pool2d", "pad", "reshape", "slice_s
 
 
 @pytest.fixture(scope="module")
-def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def files(official_cases: list[official_suite.Case]) -> list[Path]:
     """Return a valid program of some operators."""
-    suite = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
-    first = {case.operator: case.tosa for case in reversed(official_suite.cases(suite))}
+    first = {case.operator: case.tosa for case in reversed(official_cases)}
     return [first[name] for name in OPERATORS]
 
 

@@ -26,15 +26,12 @@ _TEXT = """func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(official_suite.missing()), reason=official_suite.missing())
 def test_a_sample_of_the_official_tests_is_read_in_every_style(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
+    official_cases: list[official_suite.Case],
     torch_mlir: Bindings,
 ) -> None:
     pytest.importorskip("iree.compiler", reason="prints text")
-    suite = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
-    files = [case.tosa for case in official_suite.cases(suite)]
+    files = [case.tosa for case in official_cases]
     tally = table()
     for found in compare_read_text.compare_files(Random(17).sample(files, 12)):
         tally.add(found)

@@ -34,7 +34,7 @@ def verdict(text: str, *said: Read) -> tuple[str, str]:
 
 @pytest.mark.oracle
 @pytest.mark.slow
-@pytest.mark.parametrize(("form", "count"), [("text", 120), ("bytecode", 120)])
+@pytest.mark.parametrize(("form", "count"), [("text", 50), ("bytecode", 50)])
 def test_mutants_are_read_as_mlir_reads_them(form: str, count: int) -> None:
     tally = compare_refusals.compare({form: count}, seed=5)
     counts = tally.counts[form]

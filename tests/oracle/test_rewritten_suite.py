@@ -20,12 +20,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the sample."""
-    return official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
-
-
 def check(folders: Iterable[Path]) -> Counter[str]:
     """Compare programs with their rewritten forms; counts what was compared, and the changes."""
     found: Counter[str] = Counter()
@@ -55,8 +49,10 @@ def check(folders: Iterable[Path]) -> Counter[str]:
 
 
 @pytest.mark.long
-def test_the_whole_sample_computes_the_same_when_rewritten(suite: Path) -> None:
-    found = check(case.tosa.parent for case in official_suite.cases(suite))
-    assert found["fold-constants"] > 300
-    assert found["compared"] > 400
-    assert found["refused"] < 3
+def test_a_part_of_the_sample_computes_the_same_when_rewritten(
+    official_cases: list[official_suite.Case],
+) -> None:
+    found = check(case.tosa.parent for case in official_cases[::3])
+    assert found["fold-constants"] > 100
+    assert found["compared"] > 133
+    assert found["refused"] < 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from oracle import official_suite
+from oracle.official_suite import Case
 
 import tosa_convert as tc
 from tosa_convert.formats.flatbuffer.annotate import Annotation
@@ -12,12 +12,10 @@ pytestmark = pytest.mark.oracle
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(official_suite.missing()), reason=official_suite.missing())
 def test_every_byte_of_official_files_belongs_to_one_field(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    official_cases: list[Case],
 ) -> None:
-    suite = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
-    files = [case.tosa for case in official_suite.cases(suite)][::4]
+    files = [case.tosa for case in official_cases][::4]
     assert len(files) > 100
     for file in files:
         data = file.read_bytes()

@@ -8,7 +8,9 @@ may say where tosa-opt is wrong: `// differs: REGEX`, once for each expected dif
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -120,16 +122,16 @@ FORMS: Final = ("dense", "splat", "resource")
 _COUNTS: Final = (1, 3, 5, 7, 8, 17, 300)
 
 
-def constants(element: Element, form: str) -> tuple[str, list[bytes]]:
-    """Return a module that returns a constant for each count, and the unpacked bytes of each."""
+def constants(form: str, elements: Sequence[Element] = ELEMENTS) -> tuple[str, list[bytes]]:
+    """Return a module that returns constants of some types, and the unpacked bytes of each."""
     types, raws, lines, blobs = [], [], [], []
-    for number, count in enumerate(_COUNTS):
+    for number, (element, (place, count)) in enumerate(product(elements, enumerate(_COUNTS))):
         kind = f"tensor<{element.mlir}>" if count == 1 else f"tensor<{count}x{element.mlir}>"
         patterns = element.patterns
         if form == "splat":
-            values = [patterns[(3 * number + 1) % len(patterns)]] * count
+            values = [patterns[(3 * place + 1) % len(patterns)]] * count
         else:
-            values = [patterns[(number + i) % len(patterns)] for i in range(count)]
+            values = [patterns[(place + i) % len(patterns)] for i in range(count)]
         raw = b"".join(value.to_bytes(element.width, "little") for value in values)
         if form == "resource":
             value = f"dense_resource<blob_{number}>"
@@ -140,7 +142,7 @@ def constants(element: Element, form: str) -> tuple[str, list[bytes]]:
         types.append(kind)
         raws.append(raw)
         lines.append(f'  %{number} = "tosa.const"() <{{values = {value} : {kind}}}> : () -> {kind}')
-    returned = ", ".join(f"%{number}" for number in range(len(_COUNTS)))
+    returned = ", ".join(f"%{number}" for number in range(len(raws)))
     text = f"func.func @main() -> ({', '.join(types)}) {{\n" + "\n".join(lines)
     text += f"\n  return {returned} : {', '.join(types)}\n}}\n"
     if blobs:

@@ -214,14 +214,12 @@ def test_run_gives_what_the_engine_does() -> None:
 
 @pytest.mark.slow
 @pytest.mark.oracle
-@pytest.mark.skipif(bool(official_suite.missing()), reason=official_suite.missing())
 def test_run_gives_what_the_engine_does_for_official_cases(
-    request: pytest.FixtureRequest, tmp_path: Path
+    official_cases: list[official_suite.Case],
 ) -> None:
-    suite = official_suite.sample(request.config, tmp_path)
-    cases = [read_case(case.tosa.parent) for case in official_suite.cases(suite)]
+    cases = [read_case(case.tosa.parent) for case in official_cases[::3]]
     valid = [case for case in cases if not case.description.get("expected_failure")]
-    assert len(valid) > 600
+    assert len(valid) > 200
     assert [case.folder for case in valid if not ran_alike(case.source, case_inputs(case))] == []
 
 
