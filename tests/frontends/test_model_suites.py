@@ -18,6 +18,8 @@ from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.cli.main import run, verb
 from tosa_convert.qualify.models.run_case import ModelAnswer, Settings, run_model_case
 
+pytestmark = pytest.mark.usefixtures("cases_here")
+
 TFLITE = b"\x1c\0\0\0TFL3".ljust(64, b"\0")
 EVERY = ("tflite", "torch", "onnx")
 

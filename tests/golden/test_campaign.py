@@ -6,7 +6,7 @@ import json
 import random
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -59,7 +59,6 @@ from tosa_convert.qualify.campaign.run import (
     run_campaign,
     save_finding,
 )
-from tosa_convert.qualify.suite.answers import Answer
 
 #: Numbers of programs in which each detour is possible somewhere.
 PROGRAMS = range(12)
@@ -276,13 +275,14 @@ def test_a_campaign_runs_on_the_cluster_of_a_scheduler(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("cases_here")
 def test_a_campaign_finds_reduces_and_recognises(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "faulty.py").write_text(FAULTY)
     monkeypatch.chdir(tmp_path)
     words = ["--against", "faulty.py", "--work", str(tmp_path / "work")]
-    words += ["--seconds", "600", "--max-cases", "24", "--size", "3", "--jobs", "1", "--seed", "1"]
+    words += ["--seconds", "600", "--max-cases", "24", "--size", "2", "--jobs", "1", "--seed", "1"]
     words += ["--only", "ABS,BITWISE_NOT,REVERSE", "--engine", "numpy"]
     assert run(verb("fuzz"), words) == 1
     said = capsys.readouterr().out
@@ -320,40 +320,34 @@ def test_a_campaign_finds_reduces_and_recognises(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("cases_here")
+@pytest.mark.parametrize("stage", ["observe.input_arrays", "observe.Reference"])
 def test_an_exception_of_this_package_is_a_finding_and_ends_no_campaign(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stage: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def spoilt(graph: tc.Graph, *rest: Any, **options: Any) -> Any:
         raise ValueError(f"axes do not match {id(graph)}")
 
-    def in_this_process(function: Callable[[str], Answer], names: list[str]) -> Iterator[Answer]:
-        yield from map(function, names)
-
-    path = tmp_path / "correct.py"
+    path, work = tmp_path / "correct.py", tmp_path / "work"
     path.write_text(CORRECT)
     words = ["--against", str(path), "--seconds", "600", "--max-cases", "4", "--size", "1"]
     words += ["--only", "ABS,REVERSE", "--engine", "numpy", "--jobs", "1"]
-    for stage in ("observe.input_arrays", "observe.Reference"):
-        work = tmp_path / stage
-        monkeypatch.setattr(f"tosa_convert.qualify.campaign.{stage}", spoilt)
-        monkeypatch.setattr(
-            "tosa_convert.qualify.verbs.run_suite.on_local_processes",
-            lambda *_, **__: in_this_process,
-        )
-        assert run(verb("fuzz"), [*words, "--work", str(work)]) == 1
-        said = capsys.readouterr().out
-        assert "a defect of tosa-convert: error: ValueError in spoilt of test_campaign.py" in said
-        (folder,) = (one.parent for one in work.glob("*/finding.json"))
-        report = (folder / "report.md").read_text()
-        assert "axes do not match" in report
-        repeated = shlex.split(report.split("```sh\n")[1].partition("\n")[0])[2:]
-        repeated[-1] = str(tmp_path / "again" / stage)
-        assert run(verb("fuzz"), [*repeated, "--jobs", "1"]) == 1
-        assert "a defect of tosa-convert: error: ValueError in spoilt" in capsys.readouterr().out
-        # It is known now, and the campaign goes on with other programs.
-        assert run(verb("fuzz"), [*words, "--work", str(work)]) == 0
-        capsys.readouterr()
-        monkeypatch.undo()
+    monkeypatch.setattr(f"tosa_convert.qualify.campaign.{stage}", spoilt)
+    assert run(verb("fuzz"), [*words, "--work", str(work)]) == 1
+    said = capsys.readouterr().out
+    assert "a defect of tosa-convert: error: ValueError in spoilt of test_campaign.py" in said
+    (folder,) = (one.parent for one in work.glob("*/finding.json"))
+    report = (folder / "report.md").read_text()
+    assert "axes do not match" in report
+    repeated = shlex.split(report.split("```sh\n")[1].partition("\n")[0])[2:]
+    repeated[-1] = str(tmp_path / "again")
+    assert run(verb("fuzz"), [*repeated, "--jobs", "1"]) == 1
+    assert "a defect of tosa-convert: error: ValueError in spoilt" in capsys.readouterr().out
+    # It is known now, and the campaign goes on with other programs.
+    assert run(verb("fuzz"), [*words, "--work", str(work)]) == 0
 
 
 @pytest.mark.slow

@@ -82,9 +82,9 @@ def test_a_correct_backend_passes_on_random_networks(name: str, seed: int, engin
 @pytest.mark.long
 @either_engine
 def test_correct_backends_pass_on_long_chains_and_random_networks(engine: Engine) -> None:
-    chains = [matmuls(256, 2 + seed % 3, seed) for seed in range(10)]
-    chains += [convolutions(12, 2 + seed % 4, seed) for seed in range(10)]
-    random = [generated(seed, 15) for seed in range(50)]
+    chains = [matmuls(256, 2 + seed % 3, seed) for seed in range(3)]
+    chains += [convolutions(12, 2 + seed % 4, seed) for seed in range(4)]
+    random = [generated(seed, 15) for seed in range(15)]
     wrong = [
         wrong_verdicts(judge_all(network, {name: CORRECT[name] for name in FEW}, engine))
         for network in chains + random
@@ -153,17 +153,15 @@ def wrong_on_networks(count: int, first: int, engine: Engine, edges: int) -> dic
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("edges", "first"), [*((0, first) for first in range(0, 300, 50)), (1, 0), (1, 50)]
-)
-def test_every_arithmetic_passes_on_300_networks(first: int, edges: int) -> None:
-    assert wrong_on_networks(50, first, "numpy", edges) == {}
+@pytest.mark.parametrize(("edges", "first"), [(0, 0), (0, 30), (1, 0)])
+def test_every_arithmetic_passes_on_90_networks(first: int, edges: int) -> None:
+    assert wrong_on_networks(30, first, "numpy", edges) == {}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("edges", [0, 1])
 def test_every_arithmetic_passes_on_networks_that_the_reference_model_computes(edges: int) -> None:
-    assert wrong_on_networks(40, 0, "reference-model", edges) == {}
+    assert wrong_on_networks(12, 0, "reference-model", edges) == {}
 
 
 #: Backends that differ most from one another where numbers are large, small or not finite.

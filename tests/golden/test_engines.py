@@ -185,6 +185,7 @@ def test_a_long_run_of_the_reference_model_is_foretold(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("cases_here")
 @pytest.mark.parametrize("against", [False, True])
 def test_a_suite_runs_on_the_engine_that_is_asked_for(
     tmp_path: Path,
@@ -211,7 +212,7 @@ def test_a_suite_runs_on_the_engine_that_is_asked_for(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("refmodel")
+@pytest.mark.usefixtures("refmodel", "cases_here")
 def test_a_suite_compares_the_engines_in_both_directions(tmp_path: Path) -> None:
     write_case(tmp_path / "abs", unary("ABS"), X)
     words = [str(tmp_path), "--jobs", "1"]

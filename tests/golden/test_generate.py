@@ -36,7 +36,7 @@ KINDS = ["VARIABLE_READ", "VARIABLE_WRITE", "COND_IF", "WHILE_LOOP", "ADD"]
 
 
 @pytest.mark.parametrize("form", ["mlir", "mlirbc", "json", "tosa"])
-@pytest.mark.parametrize("seeds", [4, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [4, pytest.param(16, marks=pytest.mark.slow)])
 def test_variables_of_regions_come_back_as_they_were(seeds: int, form: Format) -> None:
     both = 0
     for seed in range(seeds):

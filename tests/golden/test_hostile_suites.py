@@ -34,7 +34,7 @@ from tosa_convert.qualify.suite.engine import answered
 from tosa_convert.qualify.suite.official_case import read_descriptor
 from tosa_convert.qualify.suite.qualification import Qualification, qualify_case, run_case
 
-pytestmark = pytest.mark.usefixtures("refmodel")
+pytestmark = pytest.mark.usefixtures("refmodel", "cases_here")
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes and links as POSIX has them")
 
 

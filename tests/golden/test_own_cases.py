@@ -19,7 +19,7 @@ from tosa_convert.qualify.suite.answers import Answer, Baseline, Status, slowdow
 from tosa_convert.qualify.suite.html_table import backend_page, html_report
 from tosa_convert.qualify.suite.qualification import Qualification
 
-pytestmark = pytest.mark.usefixtures("refmodel")
+pytestmark = pytest.mark.usefixtures("refmodel", "cases_here")
 
 #: Knows ABS and CLZ, and is wrong about ABS of 7.
 BACKEND = """

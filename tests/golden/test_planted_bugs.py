@@ -276,9 +276,9 @@ def campaign(bugs: list[Planted], programs: int, seed: int = 0) -> list[Planted]
 
 @pytest.mark.slow
 def test_a_campaign_soon_finds_planted_bugs() -> None:
-    """Fourteen seeds find 6.1 bugs in 50 programs, with a deviation of 2.0: three find 18, hardly 9."""
-    missing = [bug.title for seed in range(3) for bug in campaign(planted(), 50, seed)]
-    assert 3 * len(planted()) - len(missing) >= 9, missing
+    """Fourteen seeds find 6.1 bugs in 50 programs, with a deviation of 2.0: two find 12, hardly 7."""
+    missing = [bug.title for seed in range(2) for bug in campaign(planted(), 50, seed)]
+    assert 2 * len(planted()) - len(missing) >= 7, missing
 
 
 def test_a_backend_without_a_bug_passes() -> None:

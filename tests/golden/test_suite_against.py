@@ -24,7 +24,7 @@ from tosa_convert.golden.running import reference_model_process
 from tosa_convert.qualify.suite.answers import Answer, Expected, changes, read_expected, verdict
 from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
 
-pytestmark = pytest.mark.usefixtures("refmodel")
+pytestmark = pytest.mark.usefixtures("refmodel", "cases_here")
 
 ABS = {"y": np.array([3, 4, 0, 7], np.int32)}
 #: What `run` does -> the status of the case, and a part of its message.

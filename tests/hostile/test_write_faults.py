@@ -367,7 +367,7 @@ def test_of_two_concurrent_writers_one_wins_completely(name: str, tmp_path: Path
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", _WRITER, str(value), str(target), "40"],
+            [sys.executable, "-c", _WRITER, str(value), str(target), "15"],
             stdout=subprocess.PIPE,
             env=environment,
         )

@@ -74,13 +74,12 @@ RANGES = {
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLED)
-def test_results_of_all_numbers_are_next_to_the_exact_value(name: str) -> None:
+def test_results_of_one_in_17_numbers_are_next_to_the_exact_value(name: str) -> None:
     first, last = map(code, RANGES[name])
-    wrong, count, step = 0, 0, 1 << 21
+    wrong, count, step = 0, 0, 17 << 21
     for start in range(first, last, step):
-        x = numbers(start, min(start + step, last))
+        x = numbers(start, min(start + step, last), 17)
         for signed in (x, -x) if name in ("EXP", "SIGMOID") else (x,):
             largest, some = error(name, signed, TABLED[name](signed))
             assert largest <= LARGEST[name], start

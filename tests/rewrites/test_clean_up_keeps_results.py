@@ -60,7 +60,7 @@ def assert_clean_up_keeps_results(graph: Graph, seed: int, *names: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10**6), operators=st.integers(1, 25))
 def test_programs_of_any_operators_keep_their_results(seed: int, operators: int) -> None:
     assert_clean_up_keeps_results(frozen(seed, operators), seed, "clean-up")
@@ -68,7 +68,7 @@ def test_programs_of_any_operators_keep_their_results(seed: int, operators: int)
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(
     seed=st.integers(0, 10**6),
     kinds=st.sampled_from([FOLDED, *(FOLDED[start::4] for start in range(4))]),

@@ -373,7 +373,7 @@ def cost(graph: Graph) -> int:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), operators=st.integers(2, 30))
 def test_random_layouts_keep_every_bit_and_cost_no_more(seed: int, operators: int) -> None:
     graph = layered(seed, operators)

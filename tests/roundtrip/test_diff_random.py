@@ -30,7 +30,7 @@ def counts(left: Graph, right: Graph, *, swapped: bool = False) -> dict[Any, int
 
 @pytest.mark.slow
 @given(graphs())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_random_program_equals_itself_with_other_names(made: Graph) -> None:
     assert tc.diff(made, made).changes == ()
     assert tc.diff(made, made, names=True, locations=True).changes == ()
@@ -39,7 +39,7 @@ def test_a_random_program_equals_itself_with_other_names(made: Graph) -> None:
 
 @pytest.mark.slow
 @given(graphs(), st.integers(0, 2**32), st.sampled_from(sorted(MUTATIONS)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_change_of_any_program_is_found_exactly_if_it_is_one(
     made: Graph, seed: int, name: str
 ) -> None:
@@ -86,7 +86,7 @@ def test_each_class_of_changes_is_found_and_named(name: str) -> None:
         assert found == counts(changed, made, swapped=True)
         assert not found or found.keys() & EXPECTED.get(name, found.keys()), found
         tried += 1
-        if tried == 12:
+        if tried == 6:
             return
     assert tried, "no program has anything to change"
 

@@ -117,7 +117,7 @@ def test_small_programs_are_judged_and_laid_out_as_large_ones(
 
 
 @pytest.mark.slow
-@settings(QUICK, max_examples=25)
+@settings(QUICK, max_examples=12)
 @given(graphs(), st.booleans())
 def test_few_tables_are_laid_out_as_many(made: Graph, out_of_line: bool) -> None:
     few, many = both(lambda: encode(made, out_of_line=out_of_line))
@@ -126,7 +126,7 @@ def test_few_tables_are_laid_out_as_many(made: Graph, out_of_line: bool) -> None
 
 
 @pytest.mark.slow
-@settings(QUICK, max_examples=25)
+@settings(QUICK, max_examples=12)
 @given(graphs(), st.booleans())
 def test_few_tables_are_read_as_many(made: Graph, out_of_line: bool) -> None:
     raw = encode(made, out_of_line=out_of_line)
@@ -139,7 +139,7 @@ def test_few_tables_are_read_as_many(made: Graph, out_of_line: bool) -> None:
 
 
 @pytest.mark.slow
-@settings(QUICK, max_examples=25)
+@settings(QUICK, max_examples=12)
 @given(graphs(), st.booleans())
 def test_few_tables_have_the_same_data_after(made: Graph, out_of_line: bool) -> None:
     view = memoryview(encode(made, out_of_line=out_of_line))
@@ -153,7 +153,7 @@ SMALLER = tc.Limits(flatbuffer_memory=DEFAULT_LIMITS.flatbuffer_memory - 1)
 
 
 @pytest.mark.slow
-@settings(QUICK, max_examples=40)
+@settings(QUICK, max_examples=20)
 @given(graphs(), st.randoms(use_true_random=False))
 def test_few_tables_of_a_damaged_file_are_read_as_many(made: Graph, rng: random.Random) -> None:
     sound = encode(made)
@@ -173,7 +173,7 @@ def test_few_tables_of_a_damaged_file_are_read_as_many(made: Graph, rng: random.
 
 
 @pytest.mark.slow
-@settings(QUICK, max_examples=25)
+@settings(QUICK, max_examples=12)
 @given(graphs(), st.randoms(use_true_random=False))
 def test_few_operations_are_treated_as_many(made: Graph, rng: random.Random) -> None:
     attribute(made, made.main, rng)

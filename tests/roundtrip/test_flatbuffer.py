@@ -17,7 +17,7 @@ from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import Graph, OperatorSpec, compare, verify
 
 QUICK = settings(
-    max_examples=60,
+    max_examples=30,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

@@ -37,7 +37,7 @@ def sharing(draw: Any) -> Graph:
 
 @pytest.mark.slow
 @given(sharing(), st.sampled_from([1, 6]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_shared_regions_survive_a_round_trip_through_mlir(made: Graph, version: int) -> None:
     assume(tc.compare(made, settled(made)) is None)  # reading adds the sizes that follow
     data = tc.dumps(made, "mlirbc", validate=False, bytecode_version=version)
