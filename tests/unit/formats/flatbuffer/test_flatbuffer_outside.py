@@ -13,7 +13,6 @@ from unit.building import PRODUCER, branching, counting, encode, example, graph,
 from unit.flatbuffer_by_hand import BY_HAND
 from unit.graph.test_verify import zoo
 
-from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer import write as writing
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import (
@@ -366,9 +365,3 @@ def test_any_name_survives(name: str) -> None:
     data = encode(made)
     assert outside.read(data)["regions"][0]["blocks"][0]["inputs"] == [name]
     assert compare(made, read(data)) is None
-
-
-def test_a_name_with_a_lone_surrogate_is_refused() -> None:
-    made = graph("", "", [tensor("half\ud800")], [])
-    with pytest.raises(TosaConvertError, match=r"half\\ud800"):
-        encode(made)

@@ -133,7 +133,7 @@ def test_a_lone_surrogate_in_a_name_is_refused_alike_in_both_encodings() -> None
     made = graph("", "", [tensor("half\ud800")], [])
     errors = []
     for write in (lambda: plan(made, PRODUCER), lambda: list(write_json(made, PRODUCER))):
-        with pytest.raises(TosaConvertError) as caught:
+        with pytest.raises(TosaConvertError, match=r"half\\ud800") as caught:
             write()
         errors.append(caught.value.findings)
     assert errors[0] == errors[1]

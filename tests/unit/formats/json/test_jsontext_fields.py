@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from unit.json_text import OPERATOR, TENSOR, Json, base, changed, refused, respelled
+from unit.json_text import OPERATOR, TENSOR, base, changed, refused, respelled
 
 from tosa_convert.errors import MAX_FINDINGS
 from tosa_convert.formats.json.read import read
@@ -69,41 +69,6 @@ def test_a_missing_attribute_type_is_refused() -> None:
 
 def test_missing_attributes_are_refused_where_the_operator_has_some() -> None:
     assert "REVERSE has no attributes" in str(refused(changed("operator.attribute", drop=True)))
-
-
-def test_an_accumulator_type_that_is_missing_is_refused() -> None:
-    raw = (
-        json.dumps(base())
-        .replace('"REVERSE"', '"AVG_POOL2D_ADAPTIVE"')
-        .replace("ReverseAttribute", "AvgPool2dAdaptiveAttribute")
-        .replace('"axis": 1', "")
-    )
-    assert '"acc_type" is UNKNOWN' in str(refused(raw.encode()))
-
-
-def test_an_unranked_tensor_with_a_shape_is_refused() -> None:
-    assert refused(changed("tensor.is_unranked", True)).code == "malformed-tensor"
-
-
-def test_shape_data_that_is_too_short_is_refused() -> None:
-    error = refused(changed("block.shapes", [{"name": "s", "rank": 2, "data": [0] * 15}]))
-    assert error.code == "data-length"
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"block_shape": 7, "scale_type": "FP8UE8M0"},
-        {"block_shape": "BLOCK_SHAPE_32"},
-        {"block_shape": "BLOCK_SHAPE_32", "scale_type": 99},
-        {"scale_type": "FP8UE8M0"},
-        {"scale_data": [1]},
-    ],
-)
-def test_block_scales_that_contradict_themselves_are_refused(fields: Json) -> None:
-    made = base()
-    made["regions"][0]["blocks"][0]["tensors"][0] |= fields
-    assert refused(json.dumps(made).encode()).code == "malformed-tensor"
 
 
 @pytest.mark.parametrize("prefix", ["", "scale_"])
