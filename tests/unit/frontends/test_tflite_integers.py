@@ -26,7 +26,6 @@ from tosa_convert.frontends.tflite.scales import (
     rounded,
     single,
 )
-from tosa_convert.frontends.tflite.walk import unpacked
 
 
 @pytest.mark.parametrize(
@@ -119,7 +118,3 @@ def test_inverse_roots_have_31_bits() -> None:
         multiplier, shift = inverse_root_of(value)
         assert multiplier * 2.0**-shift * value**0.5 < (1 << 31) + 160
     assert [inverse_root_of(value) for value in (0, 1)] == [((1 << 31) - 1, 0)] * 2
-
-
-def test_integers_of_4_bits_are_stored_in_pairs() -> None:
-    assert unpacked(np.array([0x7F, 0x80], np.uint8)).tolist() == [-1, 7, 0, -8]

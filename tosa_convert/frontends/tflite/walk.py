@@ -38,6 +38,7 @@ from tosa_convert.frontends.tflite.rules.custom import custom
 from tosa_convert.frontends.tflite.table import DECIDING, OF_SPECTRA, RULES
 from tosa_convert.frontends.tflite.unlowered import refusal_of_unmade
 from tosa_convert.frontends.unlowered import advice, place_text
+from tosa_convert.graph.constant import sign_extend, unpack
 from tosa_convert.io.flatbuffer_tables import FlatbufferError
 
 #: Calls of subgraphs inside of one another; TFLite models have few.
@@ -275,23 +276,12 @@ def constant_of(tensor: Tensor) -> Array:
         raise NotLowered(f'the constant "{tensor.name}" is stored as a sparse one', "densify it")
     count = math.prod(tensor.shape)
     if tensor.dtype == "int4":
-        data: Data = unpacked(np.frombuffer(tensor.data, np.uint8))[:count]
+        data: Data = sign_extend(unpack(np.frombuffer(tensor.data, np.uint8), 4, count), 4)
     else:
         data = np.frombuffer(tensor.data, raw_of(tensor))
     if is_shifted(tensor):
         data = (data.astype(np.int16) - 128).astype(np.int8)
     return Array(dtype, tensor.shape, data.reshape(tensor.shape))
-
-
-def unpacked(pairs: Data) -> Data:
-    """Return integers of 4 bits that are stored in pairs, the lower bits first.
-
-    Example:
-        >>> unpacked(np.array([0xF1], np.uint8))
-        array([ 1, -1], dtype=int8)
-    """
-    both = np.stack([pairs << 4, pairs & 0xF0], 1).ravel().view(np.int8)
-    return np.asarray(both >> 4)
 
 
 def _unknown(tensor: Tensor) -> Array:

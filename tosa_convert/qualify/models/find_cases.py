@@ -20,6 +20,7 @@ from tosa_convert.frontends.protobuf import fields, message, numbers
 from tosa_convert.frontends.table import frontend, recognize
 from tosa_convert.golden.arrays.by_name import Array, Shape, fits, load_npz
 from tosa_convert.golden.backends.process import files_of_python
+from tosa_convert.graph.constant import sign_extend, unpack
 from tosa_convert.graph.model import quoted
 from tosa_convert.io import log
 from tosa_convert.io.files import map_file, open_regular, walk
@@ -299,9 +300,8 @@ def _unpacked(kind: int, raw: Array, target: np.dtype[Any]) -> Array:
     """Unpack elements of their bytes; two of 4 bits are in a byte, the first in its lower half."""
     if kind not in (_INT4, _UINT4):
         return raw.view(target)
-    halves = np.stack([raw & 15, raw >> 4], axis=-1).reshape(-1)
-    signed: Array = (halves << 4).view(np.int8) >> 4
-    return signed if kind == _INT4 else halves
+    halves = unpack(raw, 4, 2 * len(raw))
+    return sign_extend(halves, 4) if kind == _INT4 else halves
 
 
 @dataclass(slots=True)
