@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from tosa_convert.frontends.jax import loops, primitives
+from tosa_convert.frontends.jax import loops, rescale, user_functions
 from tosa_convert.frontends.jax.step import Rule, Step
 from tosa_convert.frontends.lowering import (
     arithmetic,
@@ -278,20 +278,20 @@ ROWS: Final[dict[str, Row]] = {
         for name, word in _WORDS.items()
     },
     "select_and_scatter_add": Row(_rule(windows.select_and_scatter_add, *_WINDOW, "select_prim")),
-    "reduce": Row(primitives.reduce_function),
-    "reduce_window": Row(primitives.reduce_window_function),
+    "reduce": Row(user_functions.reduce_function),
+    "reduce_window": Row(user_functions.reduce_window_function),
     # Products, reading and writing at computed indices, control flow.
     "clamp": Row(_rule(arithmetic.clamp)),
     "conv_general_dilated": Row(_convolution),
     "dot_general": Row(_dot_general),
-    "rescale": Row(primitives.lower_rescale),
+    "rescale": Row(rescale.lower_rescale),
     "select_n": Row(_rule(arithmetic.select_n)),
     "sort": Row(
         lambda step: sorting.sort(
             step.scope, step.inputs, step.params["dimension"], step.params["num_keys"]
         )
     ),
-    "sort_by": Row(primitives.sort_by_function),
+    "sort_by": Row(user_functions.sort_by_function),
     "top_k": Row(_top_k),
     "dynamic_slice": Row(_dynamic_slice),
     "dynamic_update_slice": Row(_dynamic_update_slice),

@@ -15,7 +15,7 @@ from jax import lax
 from jax.extend.core import primitives
 from jax.extend.mlir.dialects import stablehlo
 
-from tosa_convert.frontends.jax.primitives import traced_sort
+from tosa_convert.frontends.jax.user_functions import traced_sort
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.lowering.types import neutral
 from tosa_convert.frontends.stablehlo.evaluate import (

@@ -18,7 +18,7 @@ from jax import lax
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 
-from tosa_convert.frontends.jax.primitives import is_rescaled, rescale
+from tosa_convert.frontends.jax.rescale import is_rescaled, rescale
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.stablehlo.evaluate import Operation, Rule, array_of, dtype_of, shape_of
 

@@ -1,27 +1,20 @@
-"""Reductions and sorts by functions of the user's, which are jaxprs of numbers, and RESCALE."""
+"""Reductions and sorts by functions of the user's, which are jaxprs of numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
-from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
-from jax.interpreters import mlir
 
 from tosa_convert.frontends.jax.step import Step
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.reductions import all_by_halves
 from tosa_convert.frontends.lowering.scope import Array
 from tosa_convert.frontends.lowering.sorting import sort_by
-from tosa_convert.frontends.lowering.types import INT32
 from tosa_convert.frontends.lowering.windows import all_by_slices
-from tosa_convert.frontends.tflite.scales import fixed_point
 
 Arrays = Sequence[Array]
 
@@ -111,61 +104,3 @@ def _mapped(closed: Any, rank: int) -> Callable[..., Any]:
     for _ in range(rank):
         mapped = jax.vmap(mapped)
     return mapped
-
-
-# -- sums of products of quantised integers at the scale of a result: RESCALE ----------------------
-
-#: Scales at which RESCALE takes every number of 32 bits.
-_LEAST: Final = 2.0**-31
-_ABOVE: Final = 0.5
-#: No primitive of JAX multiplies integers by a number.
-_RESCALE: Final = Primitive("rescale")
-_RESCALE.def_abstract_eval(
-    lambda array, *, dtype, **params: ShapedArray(array.shape, np.dtype(dtype))
-)
-
-
-@partial(mlir.register_lowering, _RESCALE)
-@partial(mlir.lower_fun, multiple_results=False)
-def _computed(
-    array: Any, *, scales: tuple[float, ...], axis: int, zero: int, dtype: np.dtype[Any]
-) -> Any:
-    """Compute in integers what RESCALE does, with XLA."""
-    shape = [1] * array.ndim
-    shape[axis] = len(scales)
-    pairs = np.array([fixed_point(scale) for scale in scales], np.int64)
-    multiplier, shift = pairs[:, 0].reshape(shape), 31 - pairs[:, 1].reshape(shape)
-    wide = array.astype(np.int64) * multiplier + (np.int64(1) << (shift - 1))
-    limits = np.iinfo(dtype)
-    return jnp.clip((wide >> shift) + zero, limits.min, limits.max).astype(dtype)
-
-
-def is_rescaled(scales: npt.NDArray[np.float64]) -> bool:
-    """Return whether RESCALE takes any INT32 at these scales."""
-    return bool(np.all((scales >= _LEAST) & (scales < _ABOVE)))
-
-
-def rescale(array: Any, scales: tuple[float, ...], axis: int, zero: int, dtype: Any) -> Any:
-    """Have JAX trace `round(array * scale) + zero`, saturated."""
-    return _RESCALE.bind(array, scales=scales, axis=axis, zero=zero, dtype=np.dtype(dtype))
-
-
-def lower_rescale(step: Step) -> Array:
-    """Write RESCALE, whose last axis may have many scales."""
-    s, (a,), params = step.scope, step.inputs, step.params
-    pairs = [fixed_point(scale) for scale in params["scales"]]
-    is_by_channel, last = len(pairs) > 1, a.rank - 1
-    moved = layout.moved(s, a, params["axis"], last) if is_by_channel else a
-    made = s.builder.rescale(
-        s.whole(moved),
-        np.array([multiplier for multiplier, _ in pairs], np.int32),
-        np.array([31 - exponent for _, exponent in pairs], np.int8),
-        np.zeros(1, INT32),
-        np.array([params["zero"]], params["dtype"]),
-        scale32=True,
-        rounding_mode="SINGLE_ROUND",
-        per_channel=is_by_channel,
-        dtype=params["dtype"].name,
-    )
-    found = s.array(made, params["dtype"])
-    return layout.moved(s, found, last, params["axis"]) if is_by_channel else found
