@@ -18,7 +18,8 @@ from tosa_convert.golden.arrays.by_name import Array, scratch_folder
 from tosa_convert.graph import Graph, dtype
 from tosa_convert.graph.derived import computed_tensors, extract, touches_variables
 from tosa_convert.graph.dtypes import RoundingMode
-from tosa_convert.qualify.detection.noise import Change, Place, Rerun, measure_noise
+from tosa_convert.qualify.detection.changes import Change, Place, Rerun
+from tosa_convert.qualify.detection.noise import measure_noise
 from tosa_convert.qualify.detection.power import Power, TensorPower, number_text
 
 EVERYTHING = Place("all", None, 1)

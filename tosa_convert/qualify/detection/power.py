@@ -36,18 +36,17 @@ from tosa_convert.graph.shown import Shown, json_value, table
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.qualify.bisection.search import Operators
-from tosa_convert.qualify.detection.noise import (
+from tosa_convert.qualify.detection.changes import (
     KINDS,
     STEPS,
     Change,
     Kind,
-    Noise,
     Place,
     Rerun,
     has_sizes,
-    measure_noise,
     places,
 )
+from tosa_convert.qualify.detection.noise import Noise, measure_noise
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
