@@ -25,7 +25,7 @@ LINES: dict[str, int] = {
     "tosa_convert/graph": 4490,
     "tosa_convert/io": 2220,
     "tosa_convert/process": 1020,
-    "tosa_convert/qualify": 11520,
+    "tosa_convert/qualify": 11530,
     "tosa_convert/reference": 3680,
     "tosa_convert/rewrites": 4360,
     "tosa_convert/rules": 5580,

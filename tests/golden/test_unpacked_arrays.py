@@ -17,10 +17,11 @@ from unit.building import counting
 
 import tosa_convert as tc
 from tosa_convert.cli import main
-from tosa_convert.cli.check_model import check_model, machine_of
+from tosa_convert.cli.check_model import check_model
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays import by_name
 from tosa_convert.golden.arrays.by_name import load_npz, save_npz, stored_arrays
+from tosa_convert.golden.backends.process import Machine
 from tosa_convert.qualify.models.find_cases import inputs_of
 
 Run = Callable[..., tuple[int, str]]
@@ -138,7 +139,7 @@ def test_inputs_of_a_model_of_another_shape_are_not_unpacked(large: Path) -> Non
         arrays=(str(large),), random=None, python="", timeout=5.0, engine="auto"
     )
     with _little_memory(), pytest.raises(TosaConvertError, match="input-mismatch"):
-        check_model(graph, "tflite", found, options, machine_of(options))
+        check_model(graph, "tflite", found, options, Machine("", 5.0))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from tosa_convert.cli.run_model import arrays_from_files
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.quantization_parameters import scales_of
 from tosa_convert.golden.backends.process import KeptWorkers, Machine
-from tosa_convert.golden.models.compare_model import compare_model
+from tosa_convert.golden.models.compare_model import compare_model, require_for_check
 from tosa_convert.golden.running.programs import shapes_of_inputs
 
 if TYPE_CHECKING:
@@ -19,16 +19,15 @@ if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
 
 
-def machine_of(options: ConvertOptions) -> Machine:
+def begin_check(name: str, software: str, options: ConvertOptions) -> Machine:
+    """Refuse what cannot be checked; else have the framework imported while the model is converted."""
+    require_for_check(name, options.python)
     timeout = TIMEOUT if options.timeout is None else options.timeout
-    return Machine(options.python or sys.executable, timeout, KeptWorkers())
-
-
-def begin_import(machine: Machine, software: str) -> None:
-    """Have a framework imported, on another processor, while its model is converted."""
-    assert machine.kept is not None
-    if process := machine.kept.of(machine.python, software, "", machine.timeout):
+    kept = KeptWorkers()
+    machine = Machine(options.python or sys.executable, timeout, kept)
+    if process := kept.of(machine.python, software, "", timeout):
         process.begin()
+    return machine
 
 
 def check_model(

@@ -116,18 +116,15 @@ def convert_model(
         write_parts(made, source, output, file_format, write_options, options)
         return 0
     route = on_route(model.frontend, options.via)
+    machine = None
     if options.check:
-        from tosa_convert.golden.models.compare_model import require_for_check
+        from tosa_convert.cli.check_model import begin_check, check_model
 
-        require_for_check(route.name, options.python)
-        from tosa_convert.cli.check_model import begin_import, check_model, machine_of
-
-        machine = machine_of(options)
-        begin_import(machine, route.runtime)
+        machine = begin_check(route.name, route.runtime, options)
     with lowered(model, wanted) as found:
         graph = renamed(stamp(found.graph, options.tosa_version), options)
         exit_code = 0
-        if options.check:
+        if machine is not None:
             graph = for_reader(graph, file_format, options)
             from tosa_convert.graph.verify import refuse_unsound
             from tosa_convert.rules.public import refuse_invalid
