@@ -283,7 +283,7 @@ def test_a_campaign_finds_reduces_and_recognises(
     monkeypatch.chdir(tmp_path)
     words = ["--against", "faulty.py", "--work", str(tmp_path / "work")]
     words += ["--seconds", "600", "--max-cases", "24", "--size", "2", "--jobs", "1", "--seed", "1"]
-    words += ["--only", "ABS,BITWISE_NOT,REVERSE", "--engine", "numpy"]
+    words += ["--only", "ABS,BITWISE_NOT,REVERSE", "--types", "INT32", "--engine", "numpy"]
     assert run(verb("fuzz"), words) == 1
     said = capsys.readouterr().out
     rows = {
