@@ -76,6 +76,18 @@ def test_a_model_of_operators_that_do_not_lower_has_no_program(tmp_path: Path) -
     np.testing.assert_allclose(found, segment_sum(segment_sum(image())), rtol=1e-5)
 
 
+def test_a_result_whose_sizes_are_open_is_not_cut_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What follows it would be refused as damaged."""
+    tensors = [TensorRow("x", "float32", SHAPE), SEGMENTS]
+    tensors += [TensorRow(name, "float32", (-1, 5)) for name in ("sum", "out")]
+    rows = [OperatorRow("HASHTABLE_LOOKUP", (0, 1), (2,)), OperatorRow("MUL", (2, 2), (3,))]
+    source = written(tmp_path, tensors, rows, [0], [3])
+    assert convert(source, "--partial") == 4
+    assert 'cannot be cut out: the model leaves the sizes of "sum" open' in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_an_operator_with_which_the_converter_fails_is_cut_out(tmp_path: Path) -> None:
     """Integers with an activation that does not clamp; the caller runs another one."""

@@ -144,7 +144,7 @@ _OPTIONS = FrontendOptions()
 #: Frontends whose operators cannot be left to the caller -> what to do.
 _NOT_CUT: Final = {
     "jax": "split the function in Python, and convert its parts",
-    "keras": "convert the SavedModel of model.export(FOLDER), whose operators can be",
+    "keras": "convert what tensorflow.lite.TFLiteConverter.from_keras_model(model) makes of it",
 }
 
 

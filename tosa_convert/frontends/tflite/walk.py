@@ -220,6 +220,7 @@ class Walk:
         with suppress(NotLowered, TosaConvertError):
             for place, number in enumerate(operator.outputs):
                 tensor = part.tensors[number]
+                _refuse_open(tensor)
                 name = f"unlowered.{operator.index}.{place}"
                 made.append(argument(scope, name, tensor, tensor.shape))
         return made
@@ -243,6 +244,8 @@ class Walk:
                 raise NotLowered(f'nothing makes "{tensor.name}"')
             given.append(value)
         results = [part.tensors[one] for one in operator.outputs if not part.tensors[one].is_state]
+        for one in results:
+            _refuse_open(one)
         types = [(raw_of(one), one.shape) for one in results]
         row = CutOperator(
             operator=left.operator,
@@ -282,6 +285,11 @@ def constant_of(tensor: Tensor) -> Array:
     if is_shifted(tensor):
         data = (data.astype(np.int16) - 128).astype(np.int8)
     return Array(dtype, tensor.shape, data.reshape(tensor.shape))
+
+
+def _refuse_open(tensor: Tensor) -> None:
+    if min(tensor.shape, default=0) < 0:
+        raise NotLowered(f'the model leaves the sizes of "{tensor.name}" open')
 
 
 def _unknown(tensor: Tensor) -> Array:
