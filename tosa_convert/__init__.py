@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from tosa_convert.graph.verify import verify
     from tosa_convert.io.options import Limits
     from tosa_convert.views.inspection.summary import summarize
-    from tosa_convert.views.pictures.public import report
+    from tosa_convert.views.pictures.report import report
     from tosa_convert.views.structural_diff.changes import Diff
-    from tosa_convert.views.structural_diff.public import diff
+    from tosa_convert.views.structural_diff.diff import diff
 
 __all__ = [
     "Custom",
@@ -106,10 +106,10 @@ _PUBLIC = {
     "tosa_convert.graph.verify": ("verify",),
     "tosa_convert.views.inspection.summary": ("summarize",),
     "tosa_convert.io.options": ("Limits",),
-    "tosa_convert.views.pictures.public": ("report",),
+    "tosa_convert.views.pictures.report": ("report",),
     "tosa_convert.consumers.validate": ("validate",),
     "tosa_convert.views.structural_diff.changes": ("Diff",),
-    "tosa_convert.views.structural_diff.public": ("diff",),
+    "tosa_convert.views.structural_diff.diff": ("diff",),
 }
 #: Public names that are modules.
 _PACKAGES = {

@@ -25,7 +25,7 @@ from networks import FOLDER, PREFIX
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.quantization_parameters import steps_of_outputs
+from tosa_convert.frontends.quantisation_parameters import steps_of_outputs
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES
 from tosa_convert.golden.backends.process import KeptWorkers, Machine
 from tosa_convert.golden.backends.runners import Backend, backend_on

@@ -30,7 +30,7 @@ import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.lower_model import WANTED, FrontendOptions, lowered
 from tosa_convert.frontends.process.run import server_of
-from tosa_convert.frontends.quantization_parameters import scales_of
+from tosa_convert.frontends.quantisation_parameters import scales_of
 from tosa_convert.frontends.table import on_route, recognize
 from tosa_convert.golden.backends.process import KeptWorkers, Machine
 from tosa_convert.golden.models.compare_model import compare_model

@@ -31,7 +31,7 @@ EDITS: Final[tuple[Edit, ...]] = (
         f"table {TABLE} {{",
         f"table RoundEvenAttribute {{}}\n\ntable {TABLE} {{",
     ),
-    ("tosa_convert/graph/operators.py", LAST, f"{LAST.partition(')')[0]}),\n{ROW}"),
+    ("tosa_convert/graph/operator_table.py", LAST, f"{LAST.partition(')')[0]}),\n{ROW}"),
     (
         "tosa_convert/reference/elementwise.py",
         "OPERATIONS: Final[dict[str, Operation]] = {\n",

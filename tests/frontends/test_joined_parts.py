@@ -25,7 +25,7 @@ from tosa_convert.frontends.process.request import (
     Value,
     Whole,
 )
-from tosa_convert.frontends.quantization_parameters import Scale, scales_of
+from tosa_convert.frontends.quantisation_parameters import Scale, scales_of
 from tosa_convert.io.options import ReadOptions
 
 SHAPE = (2, 3)

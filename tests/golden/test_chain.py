@@ -18,7 +18,7 @@ from tosa_convert import golden
 from tosa_convert.cli.main import run, tosa_flatbuffer
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array, save_npz
-from tosa_convert.golden.backends.sources import (
+from tosa_convert.golden.backends.recorded_tensors import (
     Recorded,
     Source,
     in_layout,

@@ -27,7 +27,7 @@ from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of
 from tosa_convert.rewrites.fold_constants import FOLDED
 from tosa_convert.rewrites.public import apply
 from tosa_convert.rules.families import movement, rules_of
-from tosa_convert.rules.families.core import first_shape
+from tosa_convert.rules.families.checks import first_shape
 
 #: Operators that compute tensors of numbers.
 COMPUTING: Final = sorted(

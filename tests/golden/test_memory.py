@@ -13,8 +13,8 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays, load_npz, save_npz
 from tosa_convert.golden.backends.isolated import OtherModel
+from tosa_convert.golden.backends.recorded_tensors import recorded
 from tosa_convert.golden.backends.runners import Record, Runner, open_backend
-from tosa_convert.golden.backends.sources import recorded
 from tosa_convert.golden.running.programs import as_graph
 from tosa_convert.golden.running.run import iterate_tensors, save_to_folder
 from tosa_convert.graph import Graph

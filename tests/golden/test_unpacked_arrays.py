@@ -17,7 +17,7 @@ from unit.building import counting
 
 import tosa_convert as tc
 from tosa_convert.cli import main
-from tosa_convert.cli.check_model import check_model
+from tosa_convert.cli.convert_check import check_model
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays import by_name
 from tosa_convert.golden.arrays.by_name import load_npz, save_npz, stored_arrays

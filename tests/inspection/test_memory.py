@@ -7,7 +7,7 @@ from unit.building import tensor
 from tosa_convert.graph import Tensor, dtype
 from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockShape
 from tosa_convert.graph.model import BlockScale
-from tosa_convert.rules.amounts import Amount
+from tosa_convert.rules.costs import Amount
 from tosa_convert.views.inspection.summary import tensor_bytes
 
 

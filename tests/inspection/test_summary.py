@@ -5,7 +5,7 @@ from __future__ import annotations
 from unit.building import counting, example, graph, op, shape
 
 import tosa_convert as tc
-from tosa_convert.rules.amounts import Amount
+from tosa_convert.rules.costs import Amount
 from tosa_convert.views.inspection.summary import OperatorSummary, TypeSummary, ValueSummary
 
 

@@ -21,9 +21,9 @@ from typing import Final
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.graph import Block, Graph
-from tosa_convert.rules.families.core import ResultShape, known
+from tosa_convert.rules.families.checks import ResultShape, known
+from tosa_convert.rules.operator_view import OperatorView, ShapeType, TensorType, ValueType
 from tosa_convert.rules.validate import Validator, judge
-from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, ValueType
 
 _SUFFIXES: Final = frozenset({".tosa", ".mlir", ".mlirbc", ".json"})
 #: Part of the name of an official test, and the rule that it breaks. The reference model refuses it too:

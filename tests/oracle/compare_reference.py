@@ -62,7 +62,7 @@ from tosa_convert.golden.running.run_graph import Result, run_program
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.derived import extract, with_main
 from tosa_convert.graph.model import Graph, Operator
-from tosa_convert.rules.amounts import multiply_accumulates
+from tosa_convert.rules.costs import multiply_accumulates
 
 #: What the last run that was published found.
 RESULTS: Final = Path(__file__).with_name("reference.json")

@@ -16,7 +16,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.graph import OPERATORS
 from tosa_convert.reference import call as reference_call
-from tosa_convert.reference import conversion, images, parts, products, reductions, windows
+from tosa_convert.reference import conversion, convolutions, images, parts, products, reductions
 from tosa_convert.reference.evaluate import OPERATIONS, Machine
 
 #: Operators that are computed in parts, and those whose parts are blocks of rows.
@@ -36,7 +36,7 @@ def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.Monk
         inputs = input_arrays(graph, None, seed)
         whole = Machine(graph).run(inputs)
         with monkeypatch.context() as changed:
-            for module in (parts, conversion, images, products, windows):
+            for module in (parts, conversion, images, products, convolutions):
                 few = lambda call, each, most, seed=seed, **_: max(1, min(most, 1 + seed % 3))  # noqa: E731
                 changed.setattr(module, "affordable", few)
             for module, name in (
@@ -45,9 +45,9 @@ def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.Monk
                 (conversion, "PART"),
                 (reductions, "PART"),
                 (images, "PART"),
-                (windows, "_COPIED_BYTES"),
-                (windows, "_SUMMED_BYTES"),
-                (windows, "_WEIGHTS"),
+                (convolutions, "_COPIED_BYTES"),
+                (convolutions, "_SUMMED_BYTES"),
+                (convolutions, "_WEIGHTS"),
             ):
                 changed.setattr(module, name, 3)
             found = Machine(graph).run(inputs)
@@ -301,8 +301,8 @@ def test_depthwise_convolutions_are_exact_in_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Lines of several columns, but not of all, and blocks of some rows.
-    monkeypatch.setattr(windows, "_LINE", 16)
-    monkeypatch.setattr(windows, "_SUMMED_BYTES", 600)
+    monkeypatch.setattr(convolutions, "_LINE", 16)
+    monkeypatch.setattr(convolutions, "_SUMMED_BYTES", 600)
     draw = np.random.default_rng(1)
     channels, point, size, rows, columns = 3, 5, 3, 10, 7
     axes = zip((rows, columns), stride, dilation, strict=True)

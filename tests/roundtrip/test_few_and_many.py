@@ -46,8 +46,8 @@ from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.graph.opset import operator
 from tosa_convert.io.options import DEFAULT_LIMITS
 from tosa_convert.qualify.random_graphs.generate import generate
-from tosa_convert.rules.families.core import first_outside
-from tosa_convert.rules.values import OperatorView, TensorType
+from tosa_convert.rules.families.checks import first_outside
+from tosa_convert.rules.operator_view import OperatorView, TensorType
 
 #: Modules that treat few things in another way than many.
 HAVE_BOTH = {
@@ -60,8 +60,8 @@ HAVE_BOTH = {
     "formats.mlir.text.print.attributes",
     "formats.mlir.write.region_body",
     "graph.constant",
-    "rules.families.core",
-    "rules.values",
+    "rules.families.checks",
+    "rules.operator_view",
 }
 #: The thresholds of blocks, by module.
 BLOCKS = ("graph.verify", "formats.mlir.bytecode.operations")

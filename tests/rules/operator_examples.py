@@ -16,9 +16,9 @@ from tosa_convert.graph import Constant, Operator, dtype, operator
 from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockShape
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.graph.opset import OperandSpec
-from tosa_convert.rules.families.core import ResultShape
+from tosa_convert.rules.families.checks import ResultShape
+from tosa_convert.rules.operator_view import OperatorView, ShapeType, TensorType, ValueType
 from tosa_convert.rules.validate import judge_shapes
-from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, ValueType
 
 #: The values of an operator's operands and results and its attributes, by name.
 Example = Mapping[str, Any]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from unit.building import branching, op, region, tensor
 
 from tosa_convert.graph import Graph, Region, Tensor, dtype
+from tosa_convert.rules.families.checks import Violation
 from tosa_convert.rules.families.control_flow import _fits
-from tosa_convert.rules.families.core import Violation
+from tosa_convert.rules.operator_view import OperatorView, TypeTable
 from tosa_convert.rules.validate import Verdict, judge
-from tosa_convert.rules.values import OperatorView, TypeTable
 
 
 def verdict(graph: Graph, *, building: bool = False) -> Verdict:

@@ -8,8 +8,8 @@ import pytest
 from rules.operator_examples import broken_rules, inferred, less_known, value
 
 from tosa_convert.graph import Operator, operator
+from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.validate import Verdict, judge_shapes
-from tosa_convert.rules.values import OperatorView
 
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "PAD": {

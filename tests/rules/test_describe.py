@@ -9,7 +9,7 @@ import pytest
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec, operator
 from tosa_convert.rules.describe import conditions, sentence, type_lines
 from tosa_convert.rules.families import rules_of
-from tosa_convert.rules.values import OperatorView
+from tosa_convert.rules.operator_view import OperatorView
 
 
 @pytest.mark.parametrize("spec", OPERATORS, ids=lambda spec: spec.name)

@@ -12,8 +12,8 @@ import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT32
+from tosa_convert.rules.operator_view import OperatorView, TensorType
 from tosa_convert.rules.validate import judge_shapes
-from tosa_convert.rules.values import OperatorView, TensorType
 
 GATHER: Final = {"values": "INT8[2,4,3]", "indices": "INT32[2,5]", "output": "INT8[2,5,3]"}
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {

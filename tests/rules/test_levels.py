@@ -9,8 +9,8 @@ import pytest
 from tosa_convert.graph.dtypes import ResizeMode, dtype
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Version
 from tosa_convert.graph.opset import AttributeValue, operator
+from tosa_convert.rules.operator_view import OperatorView, ShapeType, Size, TensorType, ValueType
 from tosa_convert.rules.profiles import LEVEL_8K, LEVEL_NONE, nesting_violations, violations
-from tosa_convert.rules.values import OperatorView, ShapeType, Size, TensorType, ValueType
 
 
 def tensor(*shape: int, element: str = "FP32") -> TensorType:

@@ -6,7 +6,7 @@ import pytest
 from unit.building import graph, op, tensor
 
 from tosa_convert.graph.opset import OPERATORS
-from tosa_convert.rules.amounts import Amount, multiply_accumulates
+from tosa_convert.rules.costs import Amount, multiply_accumulates
 
 Shape = tuple[int, ...] | None
 

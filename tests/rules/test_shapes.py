@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tosa_convert.graph import Constant, Operator, dtype, operator
-from tosa_convert.rules.families.core import ResultShape
+from tosa_convert.rules.families.checks import ResultShape
+from tosa_convert.rules.operator_view import OperatorView, ShapeType, TensorType, ValueType
 from tosa_convert.rules.validate import Verdict, judge
-from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, ValueType
 
 Sizes = tuple[int | None, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unit.building import block, tensor
 
-from tosa_convert.rules.values import TypeTable
+from tosa_convert.rules.operator_view import TypeTable
 
 
 def test_types_of_plain_tensors_are_those_of_of_tensor() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rules.operator_examples import broken_rules, inferred
 
-from tosa_convert.rules.values import shape_text
+from tosa_convert.rules.operator_view import shape_text
 
 
 def test_a_shape_is_shown_as_far_as_it_is_known() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tosa_convert.graph import Operator, dtype, operator
+from tosa_convert.rules.operator_view import OperatorView, TensorType
 from tosa_convert.rules.validate import Verdict, judge
-from tosa_convert.rules.values import OperatorView, TensorType
 
 WIDE, NARROW = dtype("FP32"), dtype("FP16")
 

@@ -39,9 +39,9 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
     operator,
 )
-from tosa_convert.graph.value_rules import tensor_problems
+from tosa_convert.graph.verify_values import tensor_problems
+from tosa_convert.rules.operator_view import TypeTable, ValueType
 from tosa_convert.rules.types import Element
-from tosa_convert.rules.values import TypeTable, ValueType
 
 # -- the state of a block that is being built: its values, their names, and errors about them ------
 

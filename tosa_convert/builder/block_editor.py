@@ -41,7 +41,7 @@ from tosa_convert.graph.opset import (
 
 if TYPE_CHECKING:
     from tosa_convert.builder.infer_results import Inference
-    from tosa_convert.rules.values import ValueType
+    from tosa_convert.rules.operator_view import ValueType
 
 
 # -- the values of a block that is edited: what is known of them, and new ones ---------------------
@@ -399,7 +399,7 @@ class BlockEditor(BlockValues):
     def _inference(self) -> Inference:
         # Not imported by upgrades of programs, which say the types of all values.
         from tosa_convert.builder.infer_results import Inference
-        from tosa_convert.rules.values import TypeTable
+        from tosa_convert.rules.operator_view import TypeTable
 
         return Inference(TypeTable(), self._path)
 

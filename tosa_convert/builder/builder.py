@@ -33,8 +33,8 @@ from tosa_convert.graph.opset import (
 )
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version
+from tosa_convert.rules.operator_view import OperatorView, ShapeType, ValueType
 from tosa_convert.rules.validate import judge, program_findings
-from tosa_convert.rules.values import OperatorView, ShapeType, ValueType
 
 _COND_IF: Final = operator("COND_IF")
 _WHILE_LOOP: Final = operator("WHILE_LOOP")

@@ -22,10 +22,10 @@ from tosa_convert.graph.opset import (
     OperandSpec,
     OperatorSpec,
 )
-from tosa_convert.graph.value_rules import attribute_problem
+from tosa_convert.graph.verify_values import attribute_problem
+from tosa_convert.rules.operator_view import ShapeType, TensorType
 from tosa_convert.rules.types import Element
 from tosa_convert.rules.validate import element_of
-from tosa_convert.rules.values import ShapeType, TensorType
 
 #: Operators that have methods of their own, or none: values and regions are not operands.
 APART: Final = frozenset(row.name for row in OPERATORS if row.family in ("constant", "control"))

@@ -11,11 +11,17 @@ from tosa_convert.errors import Findings, TosaConvertError, fail
 from tosa_convert.graph.dtypes import BlockShape, DType
 from tosa_convert.graph.model import BlockScale, Operator, ShapeValue, Tensor
 from tosa_convert.graph.opset import AttributeValue, OperandSpec, OperatorSpec
-from tosa_convert.graph.value_rules import attribute_problem, name_problems
-from tosa_convert.rules.families.core import Violation
+from tosa_convert.graph.verify_values import attribute_problem, name_problems
+from tosa_convert.rules.families.checks import Violation
+from tosa_convert.rules.operator_view import (
+    READ_POSITIONS,
+    OperatorView,
+    ShapeType,
+    TypeTable,
+    ValueType,
+)
 from tosa_convert.rules.types import Element, TypeRow, element_text, mismatch, rows, rows_for
 from tosa_convert.rules.validate import element_of, finding, judge
-from tosa_convert.rules.values import READ_POSITIONS, OperatorView, ShapeType, TypeTable, ValueType
 
 #: The type of an operand that is given as numbers, before it is known.
 UNKNOWN: Final = "unknown"

@@ -17,7 +17,7 @@ from tosa_convert.graph.constant import dtype_of_array
 from tosa_convert.graph.dtypes import DTYPES, DType, RoundingMode
 from tosa_convert.graph.model import DYNAMIC, Block
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperandSpec, OperatorSpec
-from tosa_convert.rules.values import ShapeType, Size, TensorType, ValueType
+from tosa_convert.rules.operator_view import ShapeType, Size, TensorType, ValueType
 
 #: The names of element types, for type checkers: in TOSA, in lower case, and in MLIR.
 DTypeName = Literal[

@@ -118,7 +118,7 @@ def convert_model(
     route = on_route(model.frontend, options.via)
     machine = None
     if options.check:
-        from tosa_convert.cli.check_model import begin_check, check_model
+        from tosa_convert.cli.convert_check import begin_check, check_model
 
         machine = begin_check(route.name, route.runtime, options)
     with lowered(model, wanted) as found:

@@ -18,6 +18,6 @@ from tosa_convert.cli.option import ReadPath, add_options, option
 @option("--json", more="docs/show.md describes it.")
 def data(paths: tuple[str, ...], element_type: str | None, as_json: bool) -> int:
     """Show arrays: type, shape, range, mean, zeros, NaN, histogram."""
-    from tosa_convert.cli.show_arrays import show_arrays
+    from tosa_convert.cli.data_arrays import show_arrays
 
     return show_arrays(paths, element_type, as_json=as_json)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tosa_convert.cli.convert_file import load_input
 from tosa_convert.cli.messages import print_text
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.views.structural_diff.public import diff as compute
+from tosa_convert.views.structural_diff.diff import diff as compute
 from tosa_convert.views.structural_diff.text import TextForm, as_statistics, as_text, plain
 
 _COLOURS: Final = {"removed": "red", "added": "green", "changed": "yellow", "place": "cyan"}

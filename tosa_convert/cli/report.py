@@ -13,7 +13,7 @@ from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
     from tosa_convert.views.pictures.diagram import Scopes
-    from tosa_convert.views.pictures.public import ReportFormat
+    from tosa_convert.views.pictures.report import ReportFormat
 
 
 @click.command(
@@ -37,7 +37,7 @@ def report(
     from tosa_convert.cli.messages import copy_standard_input
     from tosa_convert.io.files import STANDARD, refuse_same_file
     from tosa_convert.io.options import ReadOptions
-    from tosa_convert.views.pictures.public import report as draw
+    from tosa_convert.views.pictures.report import report as draw
 
     graph = load_graph(model, ReadOptions(func=func))
     title = "" if model == STANDARD else printable(os.path.basename(model))

@@ -19,7 +19,7 @@ from tosa_convert.errors import Finding, grouped, printable
 from tosa_convert.formats.read import Storage
 from tosa_convert.graph.model import UNLOCATED, SoftwareVersion, Target, Version, counted
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format
-from tosa_convert.rules.amounts import Amount
+from tosa_convert.rules.costs import Amount
 from tosa_convert.version import STAMP
 from tosa_convert.views.inspection.listing import (
     OperatorRow,
@@ -30,7 +30,6 @@ from tosa_convert.views.inspection.listing import (
     operator_rows_of,
     tensor_rows,
 )
-from tosa_convert.views.inspection.statistics import Statistics
 from tosa_convert.views.inspection.summary import (
     OperatorSummary,
     RegionSummary,
@@ -38,6 +37,7 @@ from tosa_convert.views.inspection.summary import (
     TypeSummary,
     ValueSummary,
 )
+from tosa_convert.views.inspection.value_statistics import Statistics
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.header import ModelValue

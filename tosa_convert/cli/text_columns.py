@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tosa_convert.errors import printable
-from tosa_convert.views.inspection.statistics import Statistics
+from tosa_convert.views.inspection.value_statistics import Statistics
 
 #: The bars of a histogram, from empty to full.
 _BARS: Final = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"

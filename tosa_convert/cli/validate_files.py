@@ -38,7 +38,7 @@ from tosa_convert.graph.static_shapes import open_inputs
 from tosa_convert.graph.versions import DRAFTS, draft_findings
 from tosa_convert.io.files import STANDARD
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.rules.families.core import dashed
+from tosa_convert.rules.families.checks import dashed
 from tosa_convert.rules.public import TARGET_CODES, Needs, needs
 from tosa_convert.version import STAMP, __version__
 

@@ -17,8 +17,8 @@ from tosa_convert.graph.dtypes import TOOLS_STATE, ResizeMode
 from tosa_convert.graph.model import DYNAMIC, Block, Operator, located, operator_path, quoted
 from tosa_convert.graph.versions import newer_than
 from tosa_convert.io import log
+from tosa_convert.rules.operator_view import OperatorView, TypeTable
 from tosa_convert.rules.validate import judge
-from tosa_convert.rules.values import OperatorView, TypeTable
 
 if TYPE_CHECKING:
     from tosa_convert.consumers.readers import Consumer

@@ -24,7 +24,7 @@ from tosa_convert.eras.dialect_states import (
     TYPES,
     VARIABLE_SYMBOLS,
 )
-from tosa_convert.eras.old_operations import (
+from tosa_convert.eras.editor import (
     DowngradeEditor,
     Integer,
     Integers,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, SHAPES
-from tosa_convert.eras.old_operations import DowngradeEditor, Editor, OldOperation
+from tosa_convert.eras.editor import DowngradeEditor, Editor, OldOperation
 from tosa_convert.eras.rules import convolution, data_layout, elementwise
 from tosa_convert.graph.model import Operator, Tensor
 from tosa_convert.graph.opset import BY_MLIR, table_of

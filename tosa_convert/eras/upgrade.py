@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from tosa_convert.eras.old_operations import Editor, OldOperation, Refused, Upgrade
+from tosa_convert.eras.editor import Editor, OldOperation, Refused, Upgrade
 from tosa_convert.eras.rules.elementwise import maximum_and_minimum
 from tosa_convert.eras.table import RULES
 from tosa_convert.graph.constant import Constant

@@ -18,7 +18,7 @@ from tosa_convert.io.option_table import refuse_inapplicable
 from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions, WeightForm, given_options
 
 if TYPE_CHECKING:
-    from tosa_convert.eras.old_operations import Upgrade
+    from tosa_convert.eras.editor import Upgrade
     from tosa_convert.formats.flatbuffer.annotate import Annotation as Annotation
     from tosa_convert.formats.mlir.read.scope import Narrowing as Narrowing
     from tosa_convert.graph.constant import Constant
@@ -138,7 +138,7 @@ def read_narrowed(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing
 
 def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
     """Read the graph of an input as a program of an older TOSA. Also returns what was changed in it."""
-    from tosa_convert.eras.old_operations import Upgrade
+    from tosa_convert.eras.editor import Upgrade
 
     upgrade = Upgrade(is_old=True)
     options = replace(options, pass_captured=opened.is_mlir)
@@ -261,7 +261,7 @@ def read_as_stored(
     opened: Input, options: ReadOptions = _READ_OPTIONS
 ) -> tuple[Graph, tuple[Storage, ...], bool]:
     """Read with storage; also say whether the file has the form of an older TOSA, without a log."""
-    from tosa_convert.eras.old_operations import Upgrade
+    from tosa_convert.eras.editor import Upgrade
 
     upgrade = Upgrade()
     found = read_with_storage(opened, options, upgrade)

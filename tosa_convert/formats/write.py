@@ -147,8 +147,8 @@ def _refuse_wrong(graph: Graph, written_as: Form, options: WriteOptions) -> dict
 
     columns = refuse_unsound(graph)
     if options.validate and written_as != "json" and options.elide is None:
+        from tosa_convert.rules.operator_view import SHAPE_DIVISIONS
         from tosa_convert.rules.public import refuse_invalid
-        from tosa_convert.rules.values import SHAPE_DIVISIONS
 
         refuse_invalid(graph, columns)
         if any(

@@ -19,7 +19,7 @@ from tosa_convert.graph.opset import (
     VARIABLE_READ,
     VARIABLE_WRITE,
 )
-from tosa_convert.graph.value_rules import attribute_problems, shape_problems, tensor_problems
+from tosa_convert.graph.verify_values import attribute_problems, shape_problems, tensor_problems
 
 if TYPE_CHECKING:
     import numpy.typing as npt

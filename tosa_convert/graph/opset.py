@@ -1,4 +1,4 @@
-"""The operators, as objects made of the rows of `operators.py`, and tables of what is known of each."""
+"""Operators as objects, made of the rows of `operator_table.py`, and tables of what is known of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tosa_convert.graph.dtypes import (
     ResizeMode,
     RoundingMode,
 )
-from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, WORDS, Row, Traits
+from tosa_convert.graph.operator_table import ROWS_1_0, ROWS_1_1, WORDS, Row, Traits
 
 #: The value of an attribute in a Graph.
 AttributeValue = int | bool | str | bytes | tuple[int, ...] | IntEnum | DType

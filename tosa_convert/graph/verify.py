@@ -29,7 +29,7 @@ from tosa_convert.graph.opset import (
     VARIABLE_READ,
     VARIABLE_WRITE,
 )
-from tosa_convert.graph.value_rules import (
+from tosa_convert.graph.verify_values import (
     Problem,
     attribute_problems,
     name_problems,

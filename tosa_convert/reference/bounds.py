@@ -10,7 +10,7 @@ import numpy as np
 
 from tosa_convert.graph.dtypes import FP32, DType
 from tosa_convert.graph.opset import table_of
-from tosa_convert.reference import images, products, reductions, windows
+from tosa_convert.reference import convolutions, images, products, reductions
 from tosa_convert.reference.block_scaled import multiply, scaled
 from tosa_convert.reference.call import Array, Call, Operation, Type
 
@@ -92,7 +92,7 @@ def _transposed(call: Call) -> Array:
     # `tosa_reference_check_dotproduct` has it for every operator, and the reference model only here.
     image, weight, *others = call.types
     types = (image, Type(image.dtype, weight.shape), *others)
-    return np.asarray(_of_window(windows.convolve_transposed)(replace(call, types=types)))
+    return np.asarray(_of_window(convolutions.convolve_transposed)(replace(call, types=types)))
 
 
 def _transform(call: Call) -> tuple[Array, Array]:
@@ -163,11 +163,11 @@ _OWN: Final[dict[str, Operation]] = {
     "AVG_POOL2D": _of_magnitudes(images.pool_average),
     "AVG_POOL2D_ADAPTIVE": _of_magnitudes(images.pool_average),
     "CAST_FROM_BLOCK_SCALED": _scales,
-    "CONV2D": _of_window(windows.convolve, with_border=True),
-    "CONV2D_BLOCK_SCALED": _of_scaled(windows.convolve_block_scaled, "input", "weight"),
-    "CONV3D": _of_window(windows.convolve),
+    "CONV2D": _of_window(convolutions.convolve, with_border=True),
+    "CONV2D_BLOCK_SCALED": _of_scaled(convolutions.convolve_block_scaled, "input", "weight"),
+    "CONV3D": _of_window(convolutions.convolve),
     "COS": _of_values(lambda value: 1 + np.abs(value)),
-    "DEPTHWISE_CONV2D": _of_window(windows.convolve_depthwise),
+    "DEPTHWISE_CONV2D": _of_window(convolutions.convolve_depthwise),
     "EXP": _of_values(lambda value: 2 * np.abs(value)),
     "FFT2D": _transform,
     "LOG": _of_values(lambda value: np.full(value.shape, 5.0)),

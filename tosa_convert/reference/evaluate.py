@@ -28,12 +28,12 @@ from tosa_convert.graph.opset import (
 from tosa_convert.reference import (
     block_scaled,
     conversion,
+    convolutions,
     elementwise,
     images,
     movement,
     products,
     reductions,
-    windows,
 )
 from tosa_convert.reference.block_scaled import (
     SCALE_SUFFIX,
@@ -72,7 +72,7 @@ OPERATIONS: Final[dict[str, Operation]] = table_of(
         **images.OPERATIONS,
         **products.OPERATIONS,
         **reductions.OPERATIONS,
-        **windows.OPERATIONS,
+        **convolutions.OPERATIONS,
     },
 )
 if _undocumented := [name for name, function in OPERATIONS.items() if not function.__doc__]:

@@ -20,8 +20,8 @@ from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
 from tosa_convert.graph.opset import operator
 from tosa_convert.reference.call import Call, Type, store
 from tosa_convert.reference.evaluate import OPERATIONS as DEFINITIONS
+from tosa_convert.rules.operator_view import OperatorView, ShapeType, TensorType, ValueType
 from tosa_convert.rules.validate import judge_shapes
-from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, ValueType
 
 Array = npt.NDArray[Any]
 

@@ -12,9 +12,9 @@ from tosa_convert.builder.edit import change_blocks
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, AttributeValue, OperatorSpec, operator
 from tosa_convert.rewrites.operator_pass import Recorder
+from tosa_convert.rules.operator_view import OperatorView, TypeTable
 from tosa_convert.rules.profiles import LEVELS
 from tosa_convert.rules.validate import judge_shapes
-from tosa_convert.rules.values import OperatorView, TypeTable
 
 Shape = tuple[int, ...]
 #: A run of neighbouring dimensions: the first one, and the one after the last.

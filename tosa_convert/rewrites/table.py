@@ -9,9 +9,9 @@ from tosa_convert.graph.model import Graph
 from tosa_convert.rewrites import (
     fold_constants,
     high_ranks,
-    integers,
     layouts,
     merge_layouts,
+    quantised_operators,
     repairs,
     scales,
     simplify,
@@ -52,10 +52,10 @@ Rewrite = OperatorRewrite | GraphRewrite
 REWRITES: Final[tuple[Rewrite, ...]] = (
     # Before others change what it recognises.
     GraphRewrite(
-        integers.NAME,
+        quantised_operators.NAME,
         ROUNDING,
         "frontends compute quantised networks in FP32, between what dequantises and quantises",
-        integers.rewrite,
+        quantised_operators.rewrite,
     ),
     GraphRewrite(
         high_ranks.NAME,

@@ -8,7 +8,7 @@ from typing import Final
 
 from tosa_convert.graph.opset import OperandSpec, OperatorSpec
 from tosa_convert.rules.families import rules_of
-from tosa_convert.rules.families.core import Check
+from tosa_convert.rules.families.checks import Check
 from tosa_convert.rules.types import Form, forms, types_of
 
 #: First words of a check's docstring -> the words that replace them.

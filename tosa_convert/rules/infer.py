@@ -31,9 +31,8 @@ from tosa_convert.graph.static_shapes import (
     open_inputs,
 )
 from tosa_convert.graph.verify import verify
-from tosa_convert.rules.families.core import ResultShape, Violation, common_shape, listing
-from tosa_convert.rules.validate import Validator, Verdict, finding, judge, judge_shapes
-from tosa_convert.rules.values import (
+from tosa_convert.rules.families.checks import ResultShape, Violation, common_shape, listing
+from tosa_convert.rules.operator_view import (
     SHAPE_DIVISIONS,
     OperatorView,
     ShapeType,
@@ -43,6 +42,7 @@ from tosa_convert.rules.values import (
     ValueType,
     shape_text,
 )
+from tosa_convert.rules.validate import Validator, Verdict, finding, judge, judge_shapes
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Version

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from tosa_convert.errors import Finding, Findings
 from tosa_convert.graph.dtypes import V1_0, V1_1, RoundingMode
 from tosa_convert.graph.model import DYNAMIC, Target, block_path, located, operator_path, quoted
-from tosa_convert.rules.families.core import Violation, dashed, known
+from tosa_convert.rules.families.checks import Violation, dashed, known
+from tosa_convert.rules.operator_view import OperatorView, ShapeType, Size, TensorType, ValueType
 from tosa_convert.rules.types import Element, Need, match
 from tosa_convert.rules.validate import unjudged_inputs
-from tosa_convert.rules.values import OperatorView, ShapeType, Size, TensorType, ValueType
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Block, Graph, Operator

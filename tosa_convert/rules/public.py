@@ -15,8 +15,8 @@ from tosa_convert.rules.validate import Validator, Verdict, finding, judge, unus
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns
     from tosa_convert.graph.model import Graph, Target, Version
+    from tosa_convert.rules.operator_view import OperatorView
     from tosa_convert.rules.profiles import Level
-    from tosa_convert.rules.values import OperatorView
 
 #: The codes of findings about a target: TOSA allows the program.
 TARGET_CODES: Final = frozenset(

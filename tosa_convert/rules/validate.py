@@ -12,9 +12,8 @@ from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Block, block_path, located, operator_path, quoted
 from tosa_convert.graph.opset import CONST_SHAPE, OPERATORS
 from tosa_convert.rules.families import rules_of
-from tosa_convert.rules.families.core import ResultShape, Violation, dashed, result_violations
-from tosa_convert.rules.types import Element, mismatch
-from tosa_convert.rules.values import (
+from tosa_convert.rules.families.checks import ResultShape, Violation, dashed, result_violations
+from tosa_convert.rules.operator_view import (
     READ_POSITIONS,
     OperatorView,
     ShapeType,
@@ -22,6 +21,7 @@ from tosa_convert.rules.values import (
     TypeTable,
     ValueType,
 )
+from tosa_convert.rules.types import Element, mismatch
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns, Numbers

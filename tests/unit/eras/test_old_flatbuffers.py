@@ -11,7 +11,7 @@ from unit.both_readers import IN_COLUMNS
 from unit.outside_flatbuffer import write
 
 import tosa_convert as tc
-from tosa_convert.eras.old_operations import Upgrade
+from tosa_convert.eras.editor import Upgrade
 from tosa_convert.formats.flatbuffer import tosa_080
 from tosa_convert.formats.flatbuffer.columns import Columns
 

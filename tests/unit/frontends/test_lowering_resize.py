@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from frontends.lowered_arrays import F32, known, names, program, results
 
-from tosa_convert.frontends.lowering import resize, sampling, spectral
+from tosa_convert.frontends.lowering import image_sampling, resize, spectral
 from tosa_convert.frontends.lowering.scope import constant
 
 RNG = np.random.default_rng(7)
@@ -134,7 +134,7 @@ def sampled(x: Any, grid: Any, padding: str, is_nearest: bool = False) -> Any:
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
 def test_an_image_is_sampled(padding: str, mode: str) -> None:
-    function = partial(sampling.grid_sample, mode=mode, padding=padding, is_aligned=True)
+    function = partial(image_sampling.grid_sample, mode=mode, padding=padding, is_aligned=True)
     (found,) = results(function, X, GRID)
     want = sampled(X.astype(float), GRID.astype(float), padding, mode == "nearest")
     np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
@@ -142,7 +142,7 @@ def test_an_image_is_sampled(padding: str, mode: str) -> None:
 
 def test_four_neighbours_have_the_weights_of_a_cubic() -> None:
     grid = RNG.uniform(-0.9, 0.9, size=(2, 1, 9, 2)).astype(F32)
-    function = partial(sampling.grid_sample, mode="cubic", padding="border", is_aligned=True)
+    function = partial(image_sampling.grid_sample, mode="cubic", padding="border", is_aligned=True)
     (found,) = results(function, X, grid)
     for image, points, got in zip(X, grid[:, 0], found[:, :, 0], strict=True):
         rows, columns = (
@@ -158,16 +158,16 @@ def test_a_grid_that_changes_nothing_samples_the_image(is_aligned: bool) -> None
     theta = constant(np.eye(2, 3, dtype=F32)[None].repeat(2, 0))
 
     def same(s: Any, x: Any) -> Any:
-        grid = sampling.affine_grid(s, theta, (4, 6), is_aligned)
-        return sampling.grid_sample(s, x, grid, is_aligned=is_aligned)
+        grid = image_sampling.affine_grid(s, theta, (4, 6), is_aligned)
+        return image_sampling.grid_sample(s, x, grid, is_aligned=is_aligned)
 
     np.testing.assert_allclose(results(same, X)[0], X, rtol=1e-5, atol=1e-5)
 
 
 def test_a_region_of_whole_pixels_has_their_means() -> None:
     regions, batches = np.array([[0, 0, 4, 4], [2, 0, 6, 4]], F32), np.array([1, 0], np.int32)
-    axes = sampling.Region(4, 2, 2), sampling.Region(6, 2, 2)
-    (found,) = results(partial(sampling.roi_align, axes=axes), X, regions, batches)
+    axes = image_sampling.Region(4, 2, 2), image_sampling.Region(6, 2, 2)
+    (found,) = results(partial(image_sampling.roi_align, axes=axes), X, regions, batches)
     for row, part in zip(found, (X[1, :, :, :4], X[0, :, :, 2:]), strict=True):
         want = part.reshape(3, 2, 2, 2, 2).mean((2, 4))
         np.testing.assert_allclose(row, want, rtol=1e-5, atol=1e-6)

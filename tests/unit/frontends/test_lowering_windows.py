@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from frontends.lowered_arrays import F32, names, program, results
 
-from tosa_convert.frontends.lowering import layout, products, windows
+from tosa_convert.frontends.lowering import movement, products, windows
 from tosa_convert.frontends.lowering.arithmetic import divided
 from tosa_convert.frontends.lowering.products import Window
 from tosa_convert.frontends.lowering.scope import constant
@@ -214,6 +214,6 @@ def test_products_of_constants_are_constants() -> None:
     def product(s: Any, x: Any) -> Any:
         made = products.product(s, constant(a), constant(b), F32)
         assert made.is_constant
-        return layout.concatenate(s, [made, x], 0)
+        return movement.concatenate(s, [made, x], 0)
 
     np.testing.assert_allclose(results(product, a @ b)[0][:2], a @ b, rtol=1e-5)

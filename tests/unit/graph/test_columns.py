@@ -37,8 +37,8 @@ from tosa_convert.graph.columns import (
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperatorSpec
 from tosa_convert.qualify.random_graphs.generate import generate
+from tosa_convert.rules.operator_view import TypeTable
 from tosa_convert.rules.validate import Validator, is_valid, judge
-from tosa_convert.rules.values import TypeTable
 
 
 def accepted(graph: Graph) -> bool:

@@ -11,7 +11,7 @@ from tosa_convert.golden.backends import tflite_model
 from tosa_convert.golden.edges import back_propagation, operator_edges
 from tosa_convert.graph import OPERATORS, operator
 from tosa_convert.graph.dtypes import BY_NAME, NanPropagationMode
-from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, WORDS, Row, Traits
+from tosa_convert.graph.operator_table import ROWS_1_0, ROWS_1_1, WORDS, Row, Traits
 from tosa_convert.graph.opset import _spec, table_of
 from tosa_convert.qualify.random_graphs import generate
 from tosa_convert.reference import bounds, evaluate

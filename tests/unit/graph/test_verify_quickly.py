@@ -10,8 +10,8 @@ from unit.building import graph, tensor
 from tosa_convert.errors import Finding, Findings
 from tosa_convert.graph import Operator, ShapeValue, verify
 from tosa_convert.graph.opset import OPERATORS, VARIABLE, OperatorSpec
-from tosa_convert.graph.value_rules import tensor_problems
 from tosa_convert.graph.verify import _FIXED_ARITY
+from tosa_convert.graph.verify_values import tensor_problems
 
 
 def test_types_that_are_sound_once_are_sound_always() -> None:

@@ -8,7 +8,7 @@ from tosa_convert.eras.dialect_states import (
     POOL_ACCUMULATORS,
     SHAPES,
 )
-from tosa_convert.eras.old_operations import (
+from tosa_convert.eras.editor import (
     DowngradeEditor,
     Editor,
     Integers,

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from tosa_convert.eras.dialect_states import RESIZE_SCALES, SHAPES
-from tosa_convert.eras.old_operations import (
+from tosa_convert.eras.editor import (
     DowngradeEditor,
     Editor,
     Floats,

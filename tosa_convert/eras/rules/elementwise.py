@@ -12,7 +12,7 @@ from tosa_convert.eras.dialect_states import (
     OPERATOR_NAMES,
     UNSIGNED_FLAGS,
 )
-from tosa_convert.eras.old_operations import (
+from tosa_convert.eras.editor import (
     DowngradeEditor,
     Editor,
     Integer,

@@ -35,7 +35,7 @@ from tosa_convert.graph.opset import BY_CODE, AttributeValue, OperatorSpec
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from tosa_convert.eras.old_operations import Upgrade
+    from tosa_convert.eras.editor import Upgrade
     from tosa_convert.formats.flatbuffer.columns import Columns, Positions
 
 
@@ -321,7 +321,7 @@ def read(
 
 
 def _read_old(view: memoryview, limits: Limits, upgrade: Upgrade | None) -> Graph:
-    from tosa_convert.eras.old_operations import Upgrade
+    from tosa_convert.eras.editor import Upgrade
     from tosa_convert.formats.flatbuffer.tosa_080 import read as read_080
     from tosa_convert.io import log
 

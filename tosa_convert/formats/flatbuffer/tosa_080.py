@@ -8,7 +8,7 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.eras.old_operations import (
+from tosa_convert.eras.editor import (
     Integer,
     Integers,
     OlderOperator,

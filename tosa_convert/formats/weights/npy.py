@@ -12,7 +12,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.graph.constant import BLOCK, Constant, pack
 from tosa_convert.graph.dtypes import DTYPES, DType, dtype
 from tosa_convert.graph.lazy_numpy import np
-from tosa_convert.graph.value_rules import INT4_HINT, INT4_MINUS_8
+from tosa_convert.graph.verify_values import INT4_HINT, INT4_MINUS_8
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -27,7 +27,7 @@ from tosa_convert.graph.derived import Part, replace_data
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.model import Block, Graph, Tensor, quoted, require_graphs
 from tosa_convert.graph.opset import CONST
-from tosa_convert.graph.value_rules import INT4_HINT, INT4_MINUS_8
+from tosa_convert.graph.verify_values import INT4_HINT, INT4_MINUS_8
 from tosa_convert.io import log
 from tosa_convert.io.files import map_file
 from tosa_convert.io.formats import WEIGHT_FILES, weights_kind

@@ -13,7 +13,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from tosa_convert.frontends.jax.step import Step
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.scope import Array
 from tosa_convert.frontends.lowering.types import INT32
 from tosa_convert.frontends.tflite.scales import fixed_point
@@ -58,7 +58,7 @@ def lower_rescale(step: Step) -> Array:
     s, (a,), params = step.scope, step.inputs, step.params
     pairs = [fixed_point(scale) for scale in params["scales"]]
     is_by_channel, last = len(pairs) > 1, a.rank - 1
-    moved = layout.moved(s, a, params["axis"], last) if is_by_channel else a
+    moved = movement.moved(s, a, params["axis"], last) if is_by_channel else a
     made = s.builder.rescale(
         s.whole(moved),
         np.array([multiplier for multiplier, _ in pairs], np.int32),
@@ -71,4 +71,4 @@ def lower_rescale(step: Step) -> Array:
         dtype=params["dtype"].name,
     )
     found = s.array(made, params["dtype"])
-    return layout.moved(s, found, last, params["axis"]) if is_by_channel else found
+    return movement.moved(s, found, last, params["axis"]) if is_by_channel else found

@@ -14,8 +14,8 @@ from tosa_convert.frontends.lowering import (
     conversion,
     functions,
     indexing,
-    layout,
     matrices,
+    movement,
     products,
     reductions,
     sorting,
@@ -169,7 +169,7 @@ def _scatter(step: Step, word: str) -> Array:
 
 
 _RESHAPED: Final = Row(
-    _as_bits(lambda step: layout.reshape(step.scope, step.inputs[0], step.shape)),
+    _as_bits(lambda step: movement.reshape(step.scope, step.inputs[0], step.shape)),
     moves_elements=True,
 )
 _WINDOW: Final = ("window_dimensions", "window_strides", "padding")
@@ -228,34 +228,34 @@ ROWS: Final[dict[str, Row]] = {
     "pow": _elementwise(functions.power),
     "round": _elementwise(functions.round_, "rounding_method"),
     # Movements of elements.
-    "broadcast_in_dim": _movement(layout.broadcast, "shape", "broadcast_dimensions"),
-    "broadcast_to": _movement(layout.broadcast_to, "shape"),
+    "broadcast_in_dim": _movement(movement.broadcast, "shape", "broadcast_dimensions"),
+    "broadcast_to": _movement(movement.broadcast_to, "shape"),
     "concatenate": Row(
         _as_bits(
-            lambda step: layout.concatenate(step.scope, step.inputs, step.params["dimension"])
+            lambda step: movement.concatenate(step.scope, step.inputs, step.params["dimension"])
         ),
         moves_elements=True,
     ),
     "expand_dims": _RESHAPED,
-    "iota": _movement(lambda _, *parts: layout.iota(*parts), "dtype", "shape", "dimension"),
-    "pad": _movement(layout.pad_between, "padding_config"),
+    "iota": _movement(lambda _, *parts: movement.iota(*parts), "dtype", "shape", "dimension"),
+    "pad": _movement(movement.pad_between, "padding_config"),
     "reshape": _movement(
-        lambda s, a, shape, order: layout.reshape(
-            s, a if order is None else layout.transpose(s, a, order), shape
+        lambda s, a, shape, order: movement.reshape(
+            s, a if order is None else movement.transpose(s, a, order), shape
         ),
         *("new_sizes", "dimensions"),
     ),
-    "rev": _movement(layout.reverse, "dimensions"),
-    "slice": _movement(layout.cut, "start_indices", "limit_indices", "strides"),
-    "split": _movement(layout.split, "sizes", "axis"),
+    "rev": _movement(movement.reverse, "dimensions"),
+    "slice": _movement(movement.cut, "start_indices", "limit_indices", "strides"),
+    "split": _movement(movement.split, "sizes", "axis"),
     "squeeze": _RESHAPED,
     "stack": Row(
-        _as_bits(lambda step: layout.stack(step.scope, step.inputs, step.params["axis"])),
+        _as_bits(lambda step: movement.stack(step.scope, step.inputs, step.params["axis"])),
         moves_elements=True,
     ),
-    "transpose": _movement(layout.transpose, "permutation"),
-    "unstack": _movement(layout.unstack, "axis"),
-    "tile": Row(_as_bits(_rule(layout.tile, "reps"))),
+    "transpose": _movement(movement.transpose, "permutation"),
+    "unstack": _movement(movement.unstack, "axis"),
+    "tile": Row(_as_bits(_rule(movement.tile, "reps"))),
     # Reductions.
     **{
         f"arg{word}": _reduction(reductions.position, "axes", "index_dtype", word=word)

@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 
 from tosa_convert.frontends.jax.step import Step
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.reductions import all_by_halves
 from tosa_convert.frontends.lowering.scope import Array
 from tosa_convert.frontends.lowering.sorting import sort_by
@@ -33,10 +33,10 @@ def _combine(step: Step) -> Callable[[Arrays, Arrays], list[Array]]:
 
     def combine(xs: Arrays, ys: Arrays) -> list[Array]:
         held = [*xs, *ys]
-        flat = [layout.reshape(step.scope, item, (item.size,)) for item in held]
+        flat = [movement.reshape(step.scope, item, (item.size,)) for item in held]
         kinds = [jax.ShapeDtypeStruct(item.shape, item.dtype) for item in flat]
         made = step.run(step.scope, jax.make_jaxpr(mapped)(*kinds), flat)
-        return [layout.reshape(step.scope, item, xs[0].shape) for item in made]
+        return [movement.reshape(step.scope, item, xs[0].shape) for item in made]
 
     return combine
 
@@ -47,7 +47,7 @@ def reduce_function(step: Step) -> list[Array]:
     arrays, initial = step.inputs[:count], step.inputs[count:]
     combine = _combine(step)
     made = all_by_halves(s, arrays, step.params["dimensions"], combine)
-    starts = [layout.broadcast(s, item, made[0].shape, ()) for item in initial]
+    starts = [movement.broadcast(s, item, made[0].shape, ()) for item in initial]
     return combine(starts, made)
 
 
@@ -59,12 +59,12 @@ def reduce_window_function(step: Step) -> list[Array]:
     low, high = zip(*params["padding"], strict=True)
     gaps = [n - 1 for n in params["base_dilation"]]
     padded = [
-        layout.pad(s, layout.spread(s, a, gaps, border), low, high, border)
+        movement.pad(s, movement.spread(s, a, gaps, border), low, high, border)
         for a, border in zip(arrays, initial, strict=True)
     ]
     window: Any = (params["window_dimensions"], params["window_strides"], params["window_dilation"])
     made = all_by_slices(s, padded, combine, *window)
-    starts = [layout.broadcast(s, item, made[0].shape, ()) for item in initial]
+    starts = [movement.broadcast(s, item, made[0].shape, ()) for item in initial]
     return combine(starts, made)
 
 
@@ -85,7 +85,7 @@ def sort_by_function(step: Step) -> list[Array]:
     def comes_before(one: Arrays, other: Arrays) -> Array:
         held = [item for pair in zip(one, other, strict=True) for item in pair]
         shape = np.broadcast_shapes(*(item.shape for item in held))
-        wide = [layout.broadcast(s, item, shape, range(len(shape))) for item in held]
+        wide = [movement.broadcast(s, item, shape, range(len(shape))) for item in held]
         kinds = [jax.ShapeDtypeStruct(shape, item.dtype) for item in wide]
         mapped = jax.make_jaxpr(_mapped(compare, len(shape)))(*kinds)
         (made,) = step.run(s, mapped, wide)

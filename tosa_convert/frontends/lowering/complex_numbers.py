@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import divided as quotient
 from tosa_convert.frontends.lowering.functions import atan2, sqrt
 from tosa_convert.frontends.lowering.products import by_matrix
@@ -186,5 +186,5 @@ def _along(s: Scope, x: Array, axis: int, matrix: Any) -> Array:
     axis %= x.rank
     if x.number() == 0:
         return _zero(x, [matrix.shape[1] if k == axis else n for k, n in enumerate(x.shape)])
-    made = by_matrix(s, layout.moved(s, x, axis, x.rank - 1), matrix)
-    return layout.moved(s, made, x.rank - 1, axis)
+    made = by_matrix(s, movement.moved(s, x, axis, x.rank - 1), matrix)
+    return movement.moved(s, made, x.rank - 1, axis)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tosa_convert.builder import Builder
 from tosa_convert.builder.values import Value
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.indexing import as_rows, from_rows, rows_at, write_rows
 from tosa_convert.frontends.lowering.limits import Limits
 from tosa_convert.frontends.lowering.scope import Array, Scope, constant
@@ -139,7 +139,7 @@ def scan(
     first = constant(np.full((1,), length - 1 if is_reverse else 0, np.int32))
 
     def condition(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
-        index = layout.reshape(scope, inner[0], ())
+        index = movement.reshape(scope, inner[0], ())
         return [scope.greater_equal(index, 0) if is_reverse else scope.greater(length, index)]
 
     def body(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
@@ -180,24 +180,24 @@ def scan_rows(
         return scan(s, length, carry, taken, made, captured, turn, limits)
     rows: list[Sequence[Array]] = []
     for index in range(length)[:: -1 if is_reverse else 1]:
-        found = turn(s, carry, [layout.row(s, column, index) for column in columns], captured)
+        found = turn(s, carry, [movement.row(s, column, index) for column in columns], captured)
         carry = found[: len(carry)]
         rows.append(found[len(carry) :])
     stacks = zip(*rows[:: -1 if is_reverse else 1], strict=True)
-    return [*carry, *(layout.stack(s, stacked) for stacked in stacks)]
+    return [*carry, *(movement.stack(s, stacked) for stacked in stacks)]
 
 
 def row_at(s: Scope, a: Array, index: Array) -> Array:
     """Return row `index`, an INT32 [1], of an array."""
-    table = layout.reshape(s, as_rows(s, a), (a.shape[0], math.prod(a.shape[1:])))
-    return from_rows(s, layout.reshape(s, rows_at(s, table, index), a.shape[1:]), a.dtype)
+    table = movement.reshape(s, as_rows(s, a), (a.shape[0], math.prod(a.shape[1:])))
+    return from_rows(s, movement.reshape(s, rows_at(s, table, index), a.shape[1:]), a.dtype)
 
 
 def with_row(s: Scope, a: Array, index: Array, row: Array) -> Array:
     columns = math.prod(a.shape[1:])
-    table = layout.reshape(s, as_rows(s, a), (a.shape[0], columns))
-    made = write_rows(s, table, index, layout.reshape(s, as_rows(s, row), (1, columns)))
-    return from_rows(s, layout.reshape(s, made, a.shape), a.dtype)
+    table = movement.reshape(s, as_rows(s, a), (a.shape[0], columns))
+    made = write_rows(s, table, index, movement.reshape(s, as_rows(s, row), (1, columns)))
+    return from_rows(s, movement.reshape(s, made, a.shape), a.dtype)
 
 
 # -- branches ------------------------------------------------------------------------------------

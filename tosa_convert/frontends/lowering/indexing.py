@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import combination
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.limits import known_limits
@@ -38,15 +38,15 @@ _MOST_INDEX: Final = 2**31 - 1
 
 def as_table(s: Scope, a: Array, rows: Sequence[int], columns: Sequence[int]) -> Array:
     """Make a table of an array: dimensions that are its rows, and dimensions that are its columns."""
-    moved = layout.transpose(s, a, (*rows, *columns), merges=True)
+    moved = movement.transpose(s, a, (*rows, *columns), merges=True)
     sizes = [math.prod(a.shape[k] for k in part) for part in (rows, columns)]
-    return layout.reshape(s, moved, sizes)
+    return movement.reshape(s, moved, sizes)
 
 
 def from_table(s: Scope, table: Array, shape: Sequence[int], order: Sequence[int]) -> Array:
     """Undo `as_table` for an array of a shape. order: the dimensions of rows and columns."""
-    made = layout.reshape(s, table, [shape[k] for k in order])
-    return layout.transpose(s, made, np.argsort(order).tolist(), merges=True)
+    made = movement.reshape(s, table, [shape[k] for k in order])
+    return movement.transpose(s, made, np.argsort(order).tolist(), merges=True)
 
 
 def as_rows(s: Scope, a: Array) -> Array:
@@ -116,10 +116,10 @@ def rows_at(s: Scope, table: Array, index: Array) -> Array:
     """Return rows [W, C] of a table [K, C]."""
     rows, columns = table.shape
     count = index.size
-    flat = layout.reshape(s, index, (1, count))
-    whole = s.array(s.whole(layout.reshape(s, table, (1, rows, columns))), table.dtype)
+    flat = movement.reshape(s, index, (1, count))
+    whole = s.array(s.whole(movement.reshape(s, table, (1, rows, columns))), table.dtype)
     made = s.apply("gather", [whole, flat], table.dtype)
-    return layout.reshape(s, made, (count, columns))
+    return movement.reshape(s, made, (count, columns))
 
 
 # -- dynamic_slice -------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def dynamic_slice(s: Scope, a: Array, starts: Sequence[Array], sizes: Sequence[i
     """Return a part of the given sizes; starts beyond the last possible ones are moved back."""
     first = known_starts(starts, sizes, a.shape)
     if first is not None:
-        return layout.cut(s, a, first, np.add(first, sizes).tolist())
+        return movement.cut(s, a, first, np.add(first, sizes).tolist())
     partial, whole = partial_and_whole(sizes, a.shape)
     table = as_table(s, as_rows(s, a), partial, whole)
     made = rows_at(s, table, slice_positions(s, starts, sizes, a.shape))
@@ -202,8 +202,8 @@ def indexed(
     starts: dict[int, Array] = {}
     valid = constant(np.ones((1,) * len(batch), np.bool_))
     for at, axis in enumerate(index_map):
-        start = layout.part(s, indices, indices.rank - 1, at, at + 1)
-        start = layout.reshape(s, start, batch)
+        start = movement.part(s, indices, indices.rank - 1, at, at + 1)
+        start = movement.reshape(s, start, batch)
         start, last = index32(s, start), shape[axis] - window[axis]
         inside = s.both(s.greater_equal(start, 0), s.greater_equal(last, start))
         valid = s.both(valid, inside)
@@ -216,13 +216,13 @@ def indexed(
         part = offsets(window[axis], rank, len(batch) + at)
         if axis in starts:
             start = starts[axis]
-            start = layout.reshape(s, start, (*start.shape, *(1,) * len(partial)))
+            start = movement.reshape(s, start, (*start.shape, *(1,) * len(partial)))
             part = s.add(start, part)
         parts.append(part)
     made = positions(s, parts, [shape[axis] for axis in partial])
     full = (*batch, *(window[axis] for axis in partial))
-    made = layout.broadcast(s, made, full, range(made.rank))
-    valid = layout.broadcast(s, valid, batch, range(valid.rank))
+    made = movement.broadcast(s, made, full, range(made.rank))
+    valid = movement.broadcast(s, valid, batch, range(valid.rank))
     return Indexed(made, valid, partial, tuple(k for k in range(len(shape)) if k not in partial))
 
 
@@ -241,9 +241,9 @@ def gather(
     batch = indices.shape[:-1]
     gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     taken = [k for k in (*found.partial, *found.whole) if k not in gone]
-    made = layout.reshape(s, made, (*batch, *(window[k] for k in taken)))
+    made = movement.reshape(s, made, (*batch, *(window[k] for k in taken)))
     if filling is not None:
-        valid = layout.reshape(s, found.valid, (*batch, *(1,) * len(taken)))
+        valid = movement.reshape(s, found.valid, (*batch, *(1,) * len(taken)))
         number = np.asarray(filling).astype(a.dtype)
         number = number.astype(_INT8) if a.dtype == BOOL else number.view(carrier(a.dtype))
         made = s.select(valid, made, constant(number))
@@ -257,7 +257,7 @@ def gather(
             order[position] = len(batch) + taken.index(axis)
         else:
             order[position] = next(left)
-    return layout.transpose(s, made, order, merges=True)
+    return movement.transpose(s, made, order, merges=True)
 
 
 def default_filling(dtype: Any) -> Any:
@@ -278,12 +278,12 @@ def write_rows(s: Scope, table: Array, index: Array, rows: Array) -> Array:
     """Write rows [W, C] into a table [K, C] at W different positions."""
     count, columns = table.shape
     values = [
-        layout.reshape(s, table, (1, count, columns)),
-        layout.reshape(s, index, (1, index.size)),
-        layout.reshape(s, rows, (1, index.size, columns)),
+        movement.reshape(s, table, (1, count, columns)),
+        movement.reshape(s, index, (1, index.size)),
+        movement.reshape(s, rows, (1, index.size, columns)),
     ]
     made = s.apply("scatter", values, table.dtype)
-    return layout.reshape(s, made, (count, columns))
+    return movement.reshape(s, made, (count, columns))
 
 
 def dynamic_update_slice(s: Scope, a: Array, update: Array, starts: Sequence[Array]) -> Array:
@@ -308,12 +308,12 @@ def replaced(s: Scope, a: Array, update: Array, first: Sequence[int]) -> Array:
         zeros, after = [0] * (a.rank - axis - 1), a.shape[axis + 1 :]
         if first[axis] > 0:
             starts, stops = [*first[:axis], 0, *zeros], [*last[:axis], first[axis], *after]
-            parts.insert(0, layout.cut(s, a, starts, stops))
+            parts.insert(0, movement.cut(s, a, starts, stops))
         if last[axis] < a.shape[axis]:
             starts, stops = [*first[:axis], last[axis], *zeros], [*last[:axis], *a.shape[axis:]]
-            parts.append(layout.cut(s, a, starts, stops))
+            parts.append(movement.cut(s, a, starts, stops))
         held = [s.viewed(part, carrier(part.dtype)) for part in parts]
-        made = s.viewed(layout.concatenate(s, held, axis), a.dtype)
+        made = s.viewed(movement.concatenate(s, held, axis), a.dtype)
     return made
 
 
@@ -345,7 +345,7 @@ def scatter(
     order = (*found.partial, *found.whole)
     table = as_table(s, a, found.partial, found.whole)
     rows = _update_rows(s, updates, numbers.update_window_dims, kept, found, table.shape[1])
-    index = layout.reshape(s, found.index, (found.index.size,))
+    index = movement.reshape(s, found.index, (found.index.size,))
     if not is_clipped:
         # Windows that are not inside are not written: their rows are after the table.
         index = _outside_is_dropped(s, found, index, table.shape[0])
@@ -365,17 +365,17 @@ def _update_rows(
     batch = [k for k in range(updates.rank) if k not in window_dims]
     at = dict(zip(kept, window_dims, strict=True))
     order = [*batch, *(at[k] for k in (*found.partial, *found.whole) if k in at)]
-    moved = layout.transpose(s, updates, order)
-    return layout.reshape(s, moved, (found.index.size, columns))
+    moved = movement.transpose(s, updates, order)
+    return movement.reshape(s, moved, (found.index.size, columns))
 
 
 def _outside_is_dropped(s: Scope, found: Indexed, index: Array, tall: int) -> Array:
     """Replace indices of windows outside the array by different ones after the table."""
     valid = found.valid
     shape = (*valid.shape, *(1,) * (found.index.rank - valid.rank))
-    spread = layout.reshape(s, valid, shape)
-    spread = layout.broadcast(s, spread, found.index.shape, range(found.index.rank))
-    flat = layout.reshape(s, spread, index.shape)
+    spread = movement.reshape(s, valid, shape)
+    spread = movement.broadcast(s, spread, found.index.shape, range(found.index.rank))
+    flat = movement.reshape(s, spread, index.shape)
     after = constant(np.arange(tall, tall + index.size, dtype=np.int32))
     if flat.data is not None and flat.data.all():
         return index
@@ -415,18 +415,18 @@ def _unique(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Arr
     """Scatter to indices that all differ: read the rows, combine them and write them."""
     tall, columns = table.shape
     extra = 0 if index.data is not None else index.size
-    longer = layout.pad(s, as_rows(s, table), (0, 0), (extra, 0), 0)
+    longer = movement.pad(s, as_rows(s, table), (0, 0), (extra, 0), 0)
     if word != "set":
         old = from_rows(s, rows_at(s, longer, index), table.dtype)
         rows = combination(s, word)(old, rows)
     made = write_rows(s, longer, index, as_rows(s, rows))
-    return from_rows(s, layout.cut(s, made, (0, 0), (tall, columns)), table.dtype)
+    return from_rows(s, movement.cut(s, made, (0, 0), (tall, columns)), table.dtype)
 
 
 def _matches(s: Scope, tall: int, index: Array) -> Array:
     """Return which index is which row, [K, W]."""
     every = constant(np.arange(tall, dtype=np.int32).reshape(tall, 1))
-    return s.equal(every, layout.reshape(s, index, (1, index.size)))
+    return s.equal(every, movement.reshape(s, index, (1, index.size)))
 
 
 def _latest(s: Scope, table: Array, index: Array, rows: Array) -> Array:
@@ -436,7 +436,7 @@ def _latest(s: Scope, table: Array, index: Array, rows: Array) -> Array:
     last = s.select(_matches(s, tall, index), number, -1)
     last = extreme(s, last, (1,), "max")
     found = rows_at(s, as_rows(s, rows), s.maximum(last, 0))
-    is_written = layout.reshape(s, s.greater_equal(last, 0), (tall, 1))
+    is_written = movement.reshape(s, s.greater_equal(last, 0), (tall, 1))
     return from_rows(s, s.select(is_written, found, as_rows(s, table)), table.dtype)
 
 
@@ -445,8 +445,8 @@ def _by_rows(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Ar
     tall, columns = table.shape
     kind = table.dtype
     wide = s.widened(rows) if is_small(kind) else rows
-    matches = layout.reshape(s, _matches(s, tall, index), (tall, index.size, 1))
-    spread = layout.reshape(s, wide, (1, index.size, columns))
+    matches = movement.reshape(s, _matches(s, tall, index), (tall, index.size, 1))
+    spread = movement.reshape(s, wide, (1, index.size, columns))
     combine = combination(s, word)
     chosen = s.select(matches, spread, neutral(word, wide.dtype))
     if word in ("add", "sub"):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import divided, mul, sign
 from tosa_convert.frontends.lowering.reductions import multiplied, position, summed
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
@@ -36,16 +36,16 @@ def _block(s: Scope, a: Array, rows: tuple[int, int], columns: tuple[int, int]) 
     """Return the rows and columns from a first one up to another."""
     batch = a.shape[:-2]
     first = (*(0 for _ in batch), rows[0], columns[0])
-    return layout.cut(s, a, first, (*batch, rows[1], columns[1]))
+    return movement.cut(s, a, first, (*batch, rows[1], columns[1]))
 
 
 def _column(s: Scope, a: Array, number: int) -> Array:
-    return layout.part(s, a, a.rank - 1, number, number + 1)
+    return movement.part(s, a, a.rank - 1, number, number + 1)
 
 
 def transposed(s: Scope, a: Array) -> Array:
     order = (*range(a.rank - 2), a.rank - 1, a.rank - 2)
-    return layout.transpose(s, a, order)
+    return movement.transpose(s, a, order)
 
 
 def identity(size: int, like: Array) -> Array:
@@ -65,13 +65,13 @@ def cholesky(s: Scope, a: Array) -> Array:
         tests.append(s.greater(pivot, 0))
         column = s.mul(_column(s, rest, 0), s.elementwise("rsqrt", pivot))
         above = [row if axis == a.rank - 2 else 0 for axis in range(a.rank)]
-        columns.append(layout.pad(s, column, above, [0] * a.rank, 0))
+        columns.append(movement.pad(s, column, above, [0] * a.rank, 0))
         left = size - row
         if left > 1:
-            below = layout.part(s, column, a.rank - 2, 1, left)
+            below = movement.part(s, column, a.rank - 2, 1, left)
             rest = _block(s, rest, (1, left), (1, left))
             rest = s.sub(rest, s.mul(below, transposed(s, below)))
-    return s.select(reduce(s.both, tests), layout.concatenate(s, columns, a.rank - 1), np.nan)
+    return s.select(reduce(s.both, tests), movement.concatenate(s, columns, a.rank - 1), np.nan)
 
 
 def triangular_solve(
@@ -94,7 +94,7 @@ def triangular_solve(
     for at in range(size) if lower else reversed(range(size)):
         left = rest.shape[-2]
         first = (0, 1) if lower else (left - 1, left)
-        row = layout.part(s, rest, b.rank - 2, *first)
+        row = movement.part(s, rest, b.rank - 2, *first)
         if not unit_diagonal:
             row = divided(s, row, _block(s, a, (at, at + 1), (at, at + 1)))
         rows.append(row)
@@ -102,8 +102,8 @@ def triangular_solve(
             others = (at + 1, size) if lower else (0, at)
             column = _block(s, a, others, (at, at + 1))
             kept = (1, left) if lower else (0, left - 1)
-            rest = s.sub(layout.part(s, rest, b.rank - 2, *kept), s.mul(column, row))
-    made = layout.concatenate(s, rows if lower else rows[::-1], b.rank - 2)
+            rest = s.sub(movement.part(s, rest, b.rank - 2, *kept), s.mul(column, row))
+    made = movement.concatenate(s, rows if lower else rows[::-1], b.rank - 2)
     return made if left_side else transposed(s, made)
 
 
@@ -120,36 +120,36 @@ def triangles(s: Scope, a: Array) -> tuple[Array, Array, Array]:
     ones = (1,) * len(batch)
     line = np.arange(rows, dtype=np.int32).reshape((*ones, rows, 1))
     across = np.arange(columns).reshape((*ones, 1, columns))
-    order = layout.broadcast_to(s, constant(line), (*batch, rows, 1))
+    order = movement.broadcast_to(s, constant(line), (*batch, rows, 1))
     pivots = []
     for number in range(min(rows, columns)):
         column = _column(s, a, number)
         magnitude = s.select(constant(line >= number), s.elementwise("abs", column), -1)
         chosen = position(s, magnitude, (a.rank - 2,), INT32, "max")
-        pivots.append(layout.reshape(s, chosen, (*batch, 1)))
-        is_chosen = s.equal(constant(line), layout.reshape(s, chosen, (*batch, 1, 1)))
+        pivots.append(movement.reshape(s, chosen, (*batch, 1)))
+        is_chosen = s.equal(constant(line), movement.reshape(s, chosen, (*batch, 1, 1)))
         a, order = (_exchanged(s, item, number, line == number, is_chosen) for item in (a, order))
-        own = layout.part(s, a, a.rank - 2, number, number + 1)
+        own = movement.part(s, a, a.rank - 2, number, number + 1)
         column, pivot = _column(s, a, number), _column(s, own, number)
         quotient = s.select(s.equal(pivot, 0), column, divided(s, column, pivot))
         rest = s.select(constant(across > number), s.sub(a, s.mul(quotient, own)), a)
         below = s.select(constant(across == number), quotient, rest)
         a = s.select(constant(line > number), below, a)
-    made = layout.concatenate(s, pivots, len(batch))
-    return a, made, layout.reshape(s, order, (*batch, rows))
+    made = movement.concatenate(s, pivots, len(batch))
+    return a, made, movement.reshape(s, order, (*batch, rows))
 
 
 def _exchanged(s: Scope, a: Array, number: int, is_here: Any, is_chosen: Array) -> Array:
     """Exchange a row with the chosen one."""
     taken = summed(s, s.select(is_chosen, a, 0), (a.rank - 2,), keep=True)
-    own = layout.part(s, a, a.rank - 2, number, number + 1)
+    own = movement.part(s, a, a.rank - 2, number, number + 1)
     return s.select(constant(is_here), taken, s.select(is_chosen, own, a))
 
 
 def solve(s: Scope, a: Array, b: Array) -> Array:
     """Solve a x = b by elimination, for arrays of one rank whose batches broadcast."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    given = [layout.broadcast_to(s, item, (*batch, *item.shape[-2:])) for item in (a, b)]
+    given = [movement.broadcast_to(s, item, (*batch, *item.shape[-2:])) for item in (a, b)]
     return _eliminated(s, *given)[0]
 
 
@@ -169,8 +169,8 @@ def inverse(s: Scope, a: Array) -> Array:
             kept = [tuple(k for k in numbers if k != other) for other in (row, column)]
             minor = _minor(s, a, kept[0], kept[1], known)
             minors.append(s.elementwise("negate", minor) if (row + column) % 2 else minor)
-        rows.append(layout.concatenate(s, minors, a.rank - 1))
-    adjugate = layout.concatenate(s, rows, a.rank - 2)
+        rows.append(movement.concatenate(s, minors, a.rank - 1))
+    adjugate = movement.concatenate(s, rows, a.rank - 2)
     total = _minor(s, a, tuple(numbers), tuple(numbers), known)
     return divided(s, adjugate, total)
 
@@ -180,7 +180,7 @@ def determinant(s: Scope, a: Array) -> Array:
     size = a.shape[-1]
     if size <= _MOST_MINORS:
         made = _minor(s, a, tuple(range(size)), tuple(range(size)), {})
-        return layout.reshape(s, made, a.shape[:-2])
+        return movement.reshape(s, made, a.shape[:-2])
     return multiplied(s, _pivots(s, a), (a.rank - 2,))
 
 
@@ -194,8 +194,8 @@ def sign_and_logarithm(s: Scope, a: Array) -> tuple[Array, Array]:
 
 def _pivots(s: Scope, a: Array) -> Array:
     """Return the pivots of an elimination, [..., size]."""
-    nothing = layout.part(s, a, a.rank - 1, 0, 1)
-    return layout.reshape(s, _eliminated(s, a, nothing)[1], a.shape[:-1])
+    nothing = movement.part(s, a, a.rank - 1, 0, 1)
+    return movement.reshape(s, _eliminated(s, a, nothing)[1], a.shape[:-1])
 
 
 def _eliminated(s: Scope, a: Array, b: Array) -> tuple[Array, Array]:
@@ -205,7 +205,7 @@ def _eliminated(s: Scope, a: Array, b: Array) -> tuple[Array, Array]:
     """
     _refuse(a, _MOST_ELIMINATED)
     size, rank = a.shape[-1], a.rank
-    rows = layout.concatenate(s, [a, b], rank - 1)
+    rows = movement.concatenate(s, [a, b], rank - 1)
     shape = (1,) * (rank - 2) + (size, 1)
     line = constant(np.arange(size, dtype=np.int32).reshape(shape))
     pivots = []
@@ -214,10 +214,10 @@ def _eliminated(s: Scope, a: Array, b: Array) -> tuple[Array, Array]:
         is_left = constant(np.arange(size).reshape(shape) >= number)
         magnitude = s.select(is_left, s.elementwise("abs", column), -1)
         chosen = position(s, magnitude, (rank - 2,), INT32, "max")
-        chosen = layout.reshape(s, chosen, (*a.shape[:-2], 1, 1))
+        chosen = movement.reshape(s, chosen, (*a.shape[:-2], 1, 1))
         is_chosen = s.equal(line, chosen)
         taken = summed(s, s.select(is_chosen, rows, 0), (rank - 2,), keep=True)
-        own = layout.part(s, rows, rank - 2, number, number + 1)
+        own = movement.part(s, rows, rank - 2, number, number + 1)
         pivot = _column(s, taken, number)
         stays = s.equal(chosen, number)
         pivots.append(s.select(stays, pivot, s.elementwise("negate", pivot)))
@@ -227,8 +227,8 @@ def _eliminated(s: Scope, a: Array, b: Array) -> tuple[Array, Array]:
         rest = s.sub(rows, s.mul(_column(s, rows, number), quotient))
         is_here = constant(np.arange(size).reshape(shape) == number)
         rows = s.select(is_here, quotient, rest)
-    made = layout.part(s, rows, rank - 1, size, size + b.shape[-1])
-    return made, layout.concatenate(s, pivots, rank - 2)
+    made = movement.part(s, rows, rank - 1, size, size + b.shape[-1])
+    return made, movement.concatenate(s, pivots, rank - 2)
 
 
 _Minors = dict[tuple[tuple[int, ...], tuple[int, ...]], Array]

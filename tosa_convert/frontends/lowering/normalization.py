@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.activations import scaled
 from tosa_convert.frontends.lowering.arithmetic import divided, mul
 from tosa_convert.frontends.lowering.conversion import converted
@@ -47,7 +47,7 @@ def mean_and_variance(
     wide = converted(s, x, _computed_as(x.dtype))
     centre, _, spread = _centred(s, wide, axes, correction, keep)
     shape = tuple(n for k, n in enumerate(centre.shape) if keep or k not in axes)
-    centre = converted(s, layout.reshape(s, centre, shape), x.dtype)
+    centre = converted(s, movement.reshape(s, centre, shape), x.dtype)
     return centre, converted(s, spread, x.dtype)
 
 
@@ -91,7 +91,7 @@ def logsumexp(s: Scope, x: Array, axes: Sequence[int], keep: bool = False) -> Ar
     total = summed(s, s.elementwise("exp", s.sub(wide, most)), axes, keep=True)
     made = s.add(s.elementwise("log", total), most)
     shape = tuple(n for k, n in enumerate(made.shape) if keep or k not in axes)
-    return converted(s, layout.reshape(s, made, shape), x.dtype)
+    return converted(s, movement.reshape(s, made, shape), x.dtype)
 
 
 # -- normalisations ------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def logsumexp(s: Scope, x: Array, axes: Sequence[int], keep: bool = False) -> Ar
 
 def along(s: Scope, a: Array, axis: int, rank: int) -> Array:
     """Reshape an array of one dimension so that it broadcasts along one axis of `rank`."""
-    return layout.reshape(s, a, [a.size if k == axis % rank else 1 for k in range(rank)])
+    return movement.reshape(s, a, [a.size if k == axis % rank else 1 for k in range(rank)])
 
 
 def _transformed(s: Scope, x: Array, scale: Array | None, bias: Array | None) -> Array:
@@ -196,13 +196,13 @@ def group_norm(
     if groups == channels and x.rank > 2:
         return instance_norm(s, x, scale, bias, epsilon)
     wide = converted(s, x, _computed_as(x.dtype))
-    flat = layout.reshape(s, wide, (x.shape[0], groups, x.size // (x.shape[0] * groups)))
-    made = layout.reshape(s, layer_norm(s, flat, [2], epsilon=epsilon), x.shape)
+    flat = movement.reshape(s, wide, (x.shape[0], groups, x.size // (x.shape[0] * groups)))
+    made = movement.reshape(s, layer_norm(s, flat, [2], epsilon=epsilon), x.shape)
     held = []
     for item in (scale, bias):
         if item is not None and item.size == groups != channels:
-            item = layout.broadcast(s, item, (groups, channels // groups), (0,))
-            item = layout.reshape(s, item, (channels,))
+            item = movement.broadcast(s, item, (groups, channels // groups), (0,))
+            item = movement.reshape(s, item, (channels,))
         held.append(None if item is None else along(s, item, 1, x.rank))
     return converted(s, _transformed(s, made, *held), x.dtype)
 
@@ -234,7 +234,7 @@ def local_response(
     before = (size - 1) // 2
     low, high = [0] * x.rank, [0] * x.rank
     low[1], high[1] = before, size - 1 - before
-    padded = layout.pad(s, s.mul(x, x), low, high, 0)
-    parts = [layout.part(s, padded, 1, first, first + x.shape[1]) for first in range(size)]
+    padded = movement.pad(s, s.mul(x, x), low, high, 0)
+    parts = [movement.part(s, padded, 1, first, first + x.shape[1]) for first in range(size)]
     base = s.add(scaled(s, reduce(s.add, parts), alpha / size), bias)
     return s.mul(x, s.elementwise("pow", base, -beta))

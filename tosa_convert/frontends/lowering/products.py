@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import computed, with_zero_point
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.reductions import summed
@@ -42,16 +42,16 @@ def dot_general(s: Scope, a: Array, b: Array, numbers: tuple[Pair, Pair], dtype:
     (contracted_a, contracted_b), (batch_a, batch_b) = numbers
     free_a = [k for k in range(a.rank) if k not in (*contracted_a, *batch_a)]
     free_b = [k for k in range(b.rank) if k not in (*contracted_b, *batch_b)]
-    a = layout.transpose(s, a, (*batch_a, *free_a, *contracted_a), merges=True)
-    b = layout.transpose(s, b, (*batch_b, *contracted_b, *free_b), merges=True)
+    a = movement.transpose(s, a, (*batch_a, *free_a, *contracted_a), merges=True)
+    b = movement.transpose(s, b, (*batch_b, *contracted_b, *free_b), merges=True)
     batches, rows = a.shape[: len(batch_a)], a.shape[len(batch_a) :][: len(free_a)]
     columns = b.shape[len(batch_b) + len(contracted_b) :]
     depth = math.prod(a.shape[len(batch_a) + len(free_a) :])
     count = math.prod(batches)
-    left = layout.reshape(s, a, (count, math.prod(rows), depth))
-    right = layout.reshape(s, b, (count, depth, math.prod(columns)))
+    left = movement.reshape(s, a, (count, math.prod(rows), depth))
+    right = movement.reshape(s, b, (count, depth, math.prod(columns)))
     made = product(s, left, right, dtype)
-    return layout.reshape(s, made, (*batches, *rows, *columns))
+    return movement.reshape(s, made, (*batches, *rows, *columns))
 
 
 def product(s: Scope, a: Array, b: Array, dtype: Any, zeros: Zeros = (0, 0)) -> Array:
@@ -76,9 +76,9 @@ def product(s: Scope, a: Array, b: Array, dtype: Any, zeros: Zeros = (0, 0)) -> 
 def by_matrix(s: Scope, a: Array, matrix: Any) -> Array:
     """Multiply the last dimension by a constant matrix."""
     held = constant(matrix.astype(a.dtype)[None])
-    flat = layout.reshape(s, a, (1, a.size // a.shape[-1], a.shape[-1]))
+    flat = movement.reshape(s, a, (1, a.size // a.shape[-1], a.shape[-1]))
     made = product(s, flat, held, a.dtype)
-    return layout.reshape(s, made, (*a.shape[:-1], matrix.shape[1]))
+    return movement.reshape(s, made, (*a.shape[:-1], matrix.shape[1]))
 
 
 def _is_folded(a: Array, b: Array, dtype: Any) -> bool:
@@ -115,8 +115,8 @@ def _by_elements(s: Scope, a: Array, b: Array) -> Array:
     if count * rows * depth * columns > _MOST_PRODUCTS:
         reason = f"TOSA's MATMUL does not take {a.dtype}, and there are too many products for MUL"
         raise NotLowered(reason, "multiply int8 with preferred_element_type=int32, or float32")
-    left = layout.reshape(s, a, (count, rows, depth, 1))
-    right = layout.reshape(s, b, (count, 1, depth, columns))
+    left = movement.reshape(s, a, (count, rows, depth, 1))
+    right = movement.reshape(s, b, (count, 1, depth, columns))
     return summed(s, computed(s, "mul", left, right), (2,))
 
 
@@ -161,9 +161,9 @@ def conv_general_dilated(
     a, weight = _channels_last(s, a, layouts[0]), _channels_last(s, weight, layouts[1])
     a, weight, window = _two_dimensional(s, a, weight, window)
     made = _grouped(s, a, weight, window, groups, batch_groups, bias)
-    made = layout.reshape(s, made, (made.shape[0], *made.shape[made.rank - count - 1 :]))
+    made = movement.reshape(s, made, (made.shape[0], *made.shape[made.rank - count - 1 :]))
     order = (layouts[2][0], *layouts[2][2:], layouts[2][1])
-    made = layout.transpose(s, made, np.argsort(order).tolist())
+    made = movement.transpose(s, made, np.argsort(order).tolist())
     return converted(s, made, dtype)
 
 
@@ -177,15 +177,15 @@ def conv_transposed(
     """
     kernel, rank = weight.shape[2:], weight.rank
     inner, outer = weight.shape[0] // groups, weight.shape[1]
-    split = layout.reshape(s, weight, (groups, inner, outer, *kernel))
-    split = layout.transpose(s, split, (0, 2, 1, *range(3, 1 + rank)))
-    filters = layout.reshape(s, split, (groups * outer, inner, *kernel))
+    split = movement.reshape(s, weight, (groups, inner, outer, *kernel))
+    split = movement.transpose(s, split, (0, 2, 1, *range(3, 1 + rank)))
+    filters = movement.reshape(s, split, (groups * outer, inner, *kernel))
     gaps = window.dilation
     spans = [(size - 1) * gap + 1 for size, gap in zip(kernel, gaps, strict=True)]
     if any(gap != 1 for gap in gaps):
-        filters = layout.spread(s, filters, [0, 0, *(gap - 1 for gap in gaps)], 0)
+        filters = movement.spread(s, filters, [0, 0, *(gap - 1 for gap in gaps)], 0)
         gaps = (1,) * len(kernel)
-    filters = layout.reverse(s, filters, range(2, rank))
+    filters = movement.reverse(s, filters, range(2, rank))
     sides = tuple(
         (span - 1 - low, span - 1 - high)
         for span, (low, high) in zip(spans, window.padding, strict=True)
@@ -196,7 +196,7 @@ def conv_transposed(
 
 def _channels_last(s: Scope, a: Array, spec: Sequence[int]) -> Array:
     """Put batch, or output channels, first; then the spatial dimensions; then the input channels."""
-    return layout.transpose(s, a, (spec[0], *spec[2:], spec[1]))
+    return movement.transpose(s, a, (spec[0], *spec[2:], spec[1]))
 
 
 def _two_dimensional(
@@ -205,8 +205,8 @@ def _two_dimensional(
     """Express a convolution of one dimension, or none, as one of two."""
     missing = max(0, 2 - len(window.strides))
     ones = (1,) * missing
-    a = layout.reshape(s, a, (a.shape[0], *ones, *a.shape[1:]))
-    weight = layout.reshape(s, weight, (weight.shape[0], *ones, *weight.shape[1:]))
+    a = movement.reshape(s, a, (a.shape[0], *ones, *a.shape[1:]))
+    weight = movement.reshape(s, weight, (weight.shape[0], *ones, *weight.shape[1:]))
     return (
         a,
         weight,
@@ -246,13 +246,13 @@ def _grouped(
     for index in range(count):
         axis = a.rank - 1 if batch_groups == 1 else 0
         size, filters = a.shape[axis] // count, outputs // count
-        part = layout.part(s, a, axis, index * size, (index + 1) * size)
+        part = movement.part(s, a, axis, index * size, (index + 1) * size)
         span = index * filters, (index + 1) * filters
-        own = layout.part(s, weight, 0, *span)
-        shift = None if bias is None else layout.part(s, bias, 0, *span)
+        own = movement.part(s, weight, 0, *span)
+        shift = None if bias is None else movement.part(s, bias, 0, *span)
         parts.append(_convolved(s, part, own, window, shift))
     assert outputs % count == 0
-    return layout.concatenate(s, parts, a.rank - 1)
+    return movement.concatenate(s, parts, a.rank - 1)
 
 
 def _by_depth(
@@ -261,20 +261,20 @@ def _by_depth(
     """Sum convolutions of two dimensions, one for each depth in the filters."""
     a, window = _fitted(s, a, weight.shape[1:-1], window)
     (low, high), *others = window.padding
-    a = layout.pad(s, a, [0, low, 0, 0, 0], [0, high, 0, 0, 0], 0)
+    a = movement.pad(s, a, [0, low, 0, 0, 0], [0, high, 0, 0, 0], 0)
     step, gap = window.strides[0], window.dilation[0]
     depth = (a.shape[1] - (weight.shape[1] - 1) * gap - 1) // step + 1
     flat = Window(window.strides[1:], tuple(others), (1, 1), window.dilation[1:], window.zeros)
     parts = []
     for place in range(weight.shape[1]):
         first = place * gap
-        part = layout.part(s, a, 1, first, first + (depth - 1) * step + 1, step)
-        part = layout.reshape(s, part, (a.shape[0] * depth, *a.shape[2:]))
-        filters = layout.part(s, weight, 1, place, place + 1)
-        filters = layout.reshape(s, filters, (weight.shape[0], *weight.shape[2:]))
+        part = movement.part(s, a, 1, first, first + (depth - 1) * step + 1, step)
+        part = movement.reshape(s, part, (a.shape[0] * depth, *a.shape[2:]))
+        filters = movement.part(s, weight, 1, place, place + 1)
+        filters = movement.reshape(s, filters, (weight.shape[0], *weight.shape[2:]))
         parts.append(_grouped(s, part, filters, flat, groups, 1, bias if place == 0 else None))
     total = reduce(s.add, parts)
-    return layout.reshape(s, total, (a.shape[0], depth, *total.shape[1:]))
+    return movement.reshape(s, total, (a.shape[0], depth, *total.shape[1:]))
 
 
 def _is_summed(a: Array, weight: Array, window: Window, groups: int) -> bool:
@@ -306,13 +306,13 @@ def _summed_by_group(
 ) -> Array:
     outputs, height, width, size = weight.shape
     each = outputs // groups
-    filters = layout.reshape(s, weight, (groups, each, height, width, size))
-    filters = layout.transpose(s, filters, (0, 4, 1, 2, 3))
-    filters = layout.reshape(s, filters, (groups * size * each, height, width, 1))
+    filters = movement.reshape(s, weight, (groups, each, height, width, size))
+    filters = movement.transpose(s, filters, (0, 4, 1, 2, 3))
+    filters = movement.reshape(s, filters, (groups * size * each, height, width, 1))
     made = _depthwise(s, a, filters, window, None)
     sizes = made.shape[:-1]
-    made = layout.reshape(s, made, (math.prod(sizes), groups, size, each))
-    made = layout.reshape(s, summed(s, made, (2,), keep=True), (*sizes, outputs))
+    made = movement.reshape(s, made, (math.prod(sizes), groups, size, each))
+    made = movement.reshape(s, summed(s, made, (2,), keep=True), (*sizes, outputs))
     return made if bias is None else s.add(made, bias)
 
 
@@ -331,8 +331,8 @@ def _depthwise(s: Scope, a: Array, weight: Array, window: Window, bias: Array | 
     """Convolve each channel with its own filters."""
     channels, (outputs, height, width, _) = a.shape[-1], weight.shape
     a, window = _fitted(s, a, (height, width), window)
-    filters = layout.transpose(s, weight, (1, 2, 3, 0))
-    filters = layout.reshape(s, filters, (height, width, channels, outputs // channels))
+    filters = movement.transpose(s, weight, (1, 2, 3, 0))
+    filters = movement.reshape(s, filters, (height, width, channels, outputs // channels))
     return _operator(s, "depthwise_conv2d", a, filters, outputs, _attributes(window), bias)
 
 
@@ -353,7 +353,7 @@ def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: Window) -> tuple[
     if any(n < 0 for pair in padding for n in pair):
         before = [0, *(min(0, pair[0]) for pair in padding), 0]
         after = [0, *(min(0, pair[1]) for pair in padding), 0]
-        a = layout.pad(s, a, before, after, window.zeros[0])
+        a = movement.pad(s, a, before, after, window.zeros[0])
         padding = [(max(0, low), max(0, high)) for low, high in padding]
     return a, replace(window, padding=tuple(padding), spread=(1,) * len(padding))
 
@@ -362,19 +362,19 @@ def _spread_out(s: Scope, a: Array, window: Window) -> tuple[Array, Window]:
     """Insert zero points between the elements of images; those after the last one are padding."""
     steps, zero = window.spread, window.zeros[0]
     if len(steps) != 2:
-        return layout.spread(s, a, [0, *(n - 1 for n in steps), 0], zero), window
+        return movement.spread(s, a, [0, *(n - 1 for n in steps), 0], zero), window
     count, *sizes, channels = a.shape
     parts = [
         n for size, step in zip(sizes, steps, strict=True) for n in (size, 1)[: 1 + (step > 1)]
     ]
     more = [n for step in steps for n in (0, step - 1)[: 1 + (step > 1)]]
-    wide = layout.reshape(s, a, (count, *parts, channels))
-    wide = layout.pad(s, wide, [0] * wide.rank, [0, *more, 0], zero)
+    wide = movement.reshape(s, a, (count, *parts, channels))
+    wide = movement.pad(s, wide, [0] * wide.rank, [0, *more, 0], zero)
     spans = [size * step for size, step in zip(sizes, steps, strict=True)]
     padding = tuple(
         (low, high - step + 1) for (low, high), step in zip(window.padding, steps, strict=True)
     )
-    return layout.reshape(s, wide, (count, *spans, channels)), replace(window, padding=padding)
+    return movement.reshape(s, wide, (count, *spans, channels)), replace(window, padding=padding)
 
 
 def _is_transposed(a: Array, window: Window) -> bool:
@@ -388,7 +388,7 @@ def _is_transposed(a: Array, window: Window) -> bool:
 
 
 def _transposed(s: Scope, a: Array, weight: Array, window: Window, bias: Array | None) -> Array:
-    filters = layout.reverse(s, weight, (1, 2))
+    filters = movement.reverse(s, weight, (1, 2))
     # Negative padding takes borders away, up to one less than the kernel; the rest is cut.
     pads = [max(n, 0) for pair in window.padding for n in pair]
     sizes = [size for size in weight.shape[1:-1] for _ in range(2)]
@@ -396,7 +396,7 @@ def _transposed(s: Scope, a: Array, weight: Array, window: Window, bias: Array |
     attributes = {"out_pad": pads, "stride": window.spread}
     made = _operator(s, "transpose_conv2d", a, filters, weight.shape[0], attributes, bias)
     low, high = ([0, *(min(pair[k], 0) for pair in window.padding), 0] for k in (0, 1))
-    return layout.pad(s, made, low, high, 0)
+    return movement.pad(s, made, low, high, 0)
 
 
 def _operator(

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.builder import Builder
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import clip
 from tosa_convert.frontends.lowering.control_flow import UNROLLED, while_loop
 from tosa_convert.frontends.lowering.indexing import index32
@@ -77,12 +77,12 @@ def run_cell(
     size = rows.shape[0] // steps
     made = []
     for time in range(steps)[:: -1 if reverse else 1]:
-        y, states = cell(s, layout.part(s, rows, 0, time * size, (time + 1) * size), states)
+        y, states = cell(s, movement.part(s, rows, 0, time * size, (time + 1) * size), states)
         made.append(y)
     made = made[:: -1 if reverse else 1]
     while len(made) > 1:
         parts = [made[at : at + _MOST_OPERANDS] for at in range(0, len(made), _MOST_OPERANDS)]
-        made = [layout.concatenate(s, part, 0) for part in parts]
+        made = [movement.concatenate(s, part, 0) for part in parts]
     return made[0], states
 
 
@@ -106,7 +106,7 @@ def _looped(
     """Carry the step's number, the rows, the results so far and the states. like: a step's result."""
     batch = like.shape[0]
     steps, shape = rows.shape[0] // batch, (batch, *rows.shape[1:])
-    table = layout.reshape(s, rows, (1, steps, math.prod(shape)))
+    table = movement.reshape(s, rows, (1, steps, math.prod(shape)))
     results = constant(np.zeros((1, steps, like.size), like.dtype))
     first = constant(np.zeros((1, 1), np.int32))
 
@@ -117,13 +117,13 @@ def _looped(
         number, table, results, *before = state
         at = inner.sub(steps - 1, number) if reverse else number
         x = inner.apply("gather", [table, at], rows.dtype)
-        y, after = cell(inner, layout.reshape(inner, x, shape), before)
-        y = layout.reshape(inner, y, (1, 1, like.size))
+        y, after = cell(inner, movement.reshape(inner, x, shape), before)
+        y = movement.reshape(inner, y, (1, 1, like.size))
         results = inner.apply("scatter", [results, at, y], like.dtype)
         return [inner.add(number, 1), table, results, *after]
 
     _, _, made, *last = while_loop(s, [first, table, results, *states], [], goes_on, body, {})
-    return layout.reshape(s, made, (steps * batch, *like.shape[1:])), last
+    return movement.reshape(s, made, (steps * batch, *like.shape[1:])), last
 
 
 def lstm(
@@ -146,16 +146,16 @@ def lstm(
     size = weights.recurrent.shape[1]
     products = _products(s, x, weights.inputs, _sum(s, weights.bias, weights.recurrent_bias))
     matrix = _right(s, weights.recurrent)
-    looks = _gates(s, layout.reshape(s, peepholes, (1, 1, 3 * size)), size) if peepholes else None
+    looks = _gates(s, movement.reshape(s, peepholes, (1, 1, 3 * size)), size) if peepholes else None
 
     def step(time: int, states: States) -> States:
         h, c = states
         sums = _plus_product(s, _at(s, products, x, time), h, matrix)
         if looks is None:
             sums = _clipped(s, sums, run.clip)
-            opened = of_gates(s, layout.part(s, sums, 2, 0, 3 * size))
+            opened = of_gates(s, movement.part(s, sums, 2, 0, 3 * size))
             i, o, f = _gates(s, opened, size)
-            g = layout.part(s, sums, 2, 3 * size, 4 * size)
+            g = movement.part(s, sums, 2, 3 * size, 4 * size)
         else:
             i, o, f, g = _gates(s, sums, size)
             i, f = (_plus(s, a, look, c) for a, look in ((i, looks[0]), (f, looks[2])))
@@ -187,13 +187,13 @@ def gru(
     of_gates, of_candidate = activations
     size = weights.recurrent.shape[1]
     sizes = 2 * size, size
-    w_gates, w_new = layout.split(s, weights.inputs, sizes, 0)
-    r_gates, r_new = layout.split(s, weights.recurrent, sizes, 0)
+    w_gates, w_new = movement.split(s, weights.inputs, sizes, 0)
+    r_gates, r_new = movement.split(s, weights.recurrent, sizes, 0)
     (b_gates, b_new), (rb_gates, rb_new) = (
-        layout.split(s, bias, sizes, 0) if bias else (None, None)
+        movement.split(s, bias, sizes, 0) if bias else (None, None)
         for bias in (weights.bias, weights.recurrent_bias)
     )
-    inner = layout.reshape(s, rb_new, (1, 1, size)) if rb_new and is_reset_after else None
+    inner = movement.reshape(s, rb_new, (1, 1, size)) if rb_new and is_reset_after else None
     for_gates = _products(s, x, w_gates, _sum(s, b_gates, rb_gates))
     for_new = _products(s, x, w_new, b_new if is_reset_after else _sum(s, b_new, rb_new))
     right_gates, right_new = _right(s, r_gates), _right(s, r_new)
@@ -255,27 +255,27 @@ def _unrolled(
 
 def _is_running(s: Scope, lengths: Array, time: int, batch: int) -> Array:
     """Return which sequences of the batch have an element at a time, [1, batch, 1]."""
-    return s.greater(layout.reshape(s, index32(s, lengths), (1, batch, 1)), time)
+    return s.greater(movement.reshape(s, index32(s, lengths), (1, batch, 1)), time)
 
 
 def _products(s: Scope, x: Array, weights: Array, bias: Array | None) -> Array:
     """Multiply all elements of the sequences at once: [1, time * batch, outputs]."""
-    flat = layout.reshape(s, x, (1, x.shape[0] * x.shape[1], x.shape[2]))
+    flat = movement.reshape(s, x, (1, x.shape[0] * x.shape[1], x.shape[2]))
     made = product(s, flat, _right(s, weights), x.dtype)
     if bias is None or _is_zero(bias):
         return made
-    return s.add(made, layout.reshape(s, bias, (1, 1, bias.size)))
+    return s.add(made, movement.reshape(s, bias, (1, 1, bias.size)))
 
 
 def _right(s: Scope, weights: Array) -> Array:
     """Transpose weights [outputs, inputs] to the second factor of a product, [1, inputs, outputs]."""
-    return layout.reshape(s, layout.transpose(s, weights, (1, 0)), (1, *weights.shape[::-1]))
+    return movement.reshape(s, movement.transpose(s, weights, (1, 0)), (1, *weights.shape[::-1]))
 
 
 def _at(s: Scope, products: Array, x: Array, time: int) -> Array:
     """Return the rows of one time, [1, batch, outputs]."""
     batch = x.shape[1]
-    return layout.part(s, products, 1, time * batch, (time + 1) * batch)
+    return movement.part(s, products, 1, time * batch, (time + 1) * batch)
 
 
 def _plus_product(s: Scope, x: Array, h: Array, right: Array) -> Array:
@@ -304,7 +304,7 @@ def _sum(s: Scope, a: Array | None, b: Array | None) -> Array | None:
 
 
 def _gates(s: Scope, a: Array, size: int) -> list[Array]:
-    return layout.split(s, a, [size] * (a.shape[2] // size), 2)
+    return movement.split(s, a, [size] * (a.shape[2] // size), 2)
 
 
 def _clipped(s: Scope, a: Array, limit: float | None) -> Array:

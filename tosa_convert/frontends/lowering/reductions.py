@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import combination, ordered, unordered
 from tosa_convert.frontends.lowering.functions import logsumexp2
 from tosa_convert.frontends.lowering.limits import limits_of_result
@@ -63,12 +63,12 @@ def by_operator(s: Scope, a: Array, axes: Sequence[int], name: str, keep: bool =
     # A dimension at a time needs no RESHAPE, which may hide the layout of an image.
     is_image = a.rank <= _MOST_OF_IMAGE and result
     ways = [own, (sizes, reduced)] if is_image else [(sizes, reduced), own]
-    if a.rank <= layout.MOST_DIMENSIONS:
+    if a.rank <= movement.MOST_DIMENSIONS:
         sizes, reduced = min(ways, key=lambda way: _count(a, way[0], way[1], result))
-    value = s.whole(layout.reshape(s, a, sizes))
+    value = s.whole(movement.reshape(s, a, sizes))
     for axis in reduced:
         value = getattr(s.builder, name)(value, axis=axis)
-    return layout.reshape(s, s.array(value, a.dtype), result)
+    return movement.reshape(s, s.array(value, a.dtype), result)
 
 
 def _count(a: Array, sizes: Sequence[int], reduced: Sequence[int], result: tuple[int, ...]) -> int:
@@ -99,16 +99,18 @@ def all_by_halves(
     """Reduce several arrays of one shape together, as `by_halves` does one."""
     result = reduced_shape(arrays[0], axes, keep)
     sizes, reduced = _merged(arrays[0], axes)
-    held: Sequence[Array] = [layout.reshape(s, a, sizes) for a in arrays]
+    held: Sequence[Array] = [movement.reshape(s, a, sizes) for a in arrays]
     for axis in reduced:
         while (size := held[0].shape[axis]) > 1:
             ends = (0, size // 2), (size // 2, size // 2 * 2)
-            halves = ([layout.part(s, a, axis, *end) for a in held] for end in ends)
-            rest = [layout.part(s, a, axis, size - 1, size) for a in held] if size % 2 else []
+            halves = ([movement.part(s, a, axis, *end) for a in held] for end in ends)
+            rest = [movement.part(s, a, axis, size - 1, size) for a in held] if size % 2 else []
             held = combine(*halves)
             if rest:
-                held = [layout.concatenate(s, pair, axis) for pair in zip(held, rest, strict=True)]
-    return [layout.reshape(s, a, result) for a in held]
+                held = [
+                    movement.concatenate(s, pair, axis) for pair in zip(held, rest, strict=True)
+                ]
+    return [movement.reshape(s, a, result) for a in held]
 
 
 def summed(s: Scope, a: Array, axes: Sequence[int], keep: bool = False) -> Array:
@@ -172,7 +174,7 @@ def position(s: Scope, a: Array, axes: Sequence[int], dtype: Any, word: str) -> 
 def _integer_position(s: Scope, a: Array, axis: int, word: str) -> Array:
     """Return the least index at which the extreme is: TOSA's ARGMAX takes no INT32."""
     best = extreme(s, a, (axis,), word, keep=True)
-    index = layout.iota(INT32, a.shape, axis)
+    index = movement.iota(INT32, a.shape, axis)
     index = s.select(s.equal(a, best), index, a.shape[axis])
     return extreme(s, index, (axis,), "min")
 
@@ -217,6 +219,6 @@ def all_cumulative(
         low, high = [0] * len(shape), [0] * len(shape)
         low[axis], high[axis] = (-distance, distance) if reverse else (distance, -distance)
         pairs = zip(arrays, borders, strict=True)
-        before = [layout.pad(s, a, low, high, border) for a, border in pairs]
+        before = [movement.pad(s, a, low, high, border) for a, border in pairs]
         arrays, distance = combine(arrays, before), 2 * distance
     return arrays

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.indexing import rows_of_batches
 from tosa_convert.frontends.lowering.products import by_matrix
 from tosa_convert.frontends.lowering.scope import Array, Scope, constant
@@ -38,7 +38,7 @@ def selected(s: Scope, a: Array, indices: Mapping[int, Matrix]) -> Array:
             return s.viewed(resized(s, held, found, "NEAREST"), a.dtype)
     times = {axis: _times(index, a.shape[axis]) for axis, index in changed.items()}
     repeated = {axis: count for axis, count in times.items() if count}
-    if repeated and a.rank + len(repeated) <= layout.MOST_DIMENSIONS:
+    if repeated and a.rank + len(repeated) <= movement.MOST_DIMENSIONS:
         a = _repeated(s, a, repeated)
         changed = {axis: index for axis, index in changed.items() if axis not in repeated}
     for group in _neighbours(changed):
@@ -125,9 +125,9 @@ def _repeated(s: Scope, a: Array, times: Mapping[int, int]) -> Array:
     for axis, size in enumerate(a.shape):
         wide += [size, 1] if axis in times else [size]
         full += [size, times[axis]] if axis in times else [size]
-    spread = layout.broadcast_to(s, layout.reshape(s, a, wide), full)
+    spread = movement.broadcast_to(s, movement.reshape(s, a, wide), full)
     sizes = [size * times.get(axis, 1) for axis, size in enumerate(a.shape)]
-    return layout.reshape(s, spread, sizes)
+    return movement.reshape(s, spread, sizes)
 
 
 def _gathered(s: Scope, a: Array, axes: Sequence[int], indices: Mapping[int, Matrix]) -> Array:
@@ -142,9 +142,9 @@ def _gathered(s: Scope, a: Array, axes: Sequence[int], indices: Mapping[int, Mat
     held = [indices[axis] for axis in axes]
     places = np.ravel_multi_index(np.meshgrid(*held, indexing="ij"), sizes).reshape(1, -1)
     rows = np.ascontiguousarray(np.broadcast_to(places.astype(np.int32), (outer, places.size)))
-    table = layout.reshape(s, a, (outer, count, inner))
+    table = movement.reshape(s, a, (outer, count, inner))
     made = rows_of_batches(s, table, constant(rows))
-    return layout.reshape(s, made, (*before, *map(len, held), *after))
+    return movement.reshape(s, made, (*before, *map(len, held), *after))
 
 
 def _step(indices: Matrix) -> int:
@@ -159,7 +159,7 @@ def _taken(s: Scope, a: Array, axis: int, indices: Matrix) -> Array:
     """Take elements of a constant, or those that are equally far apart."""
     if a.data is None:
         ends = int(indices[0]), int(indices[-1]) + 1
-        return layout.part(s, a, axis, *ends, _step(indices))
+        return movement.part(s, a, axis, *ends, _step(indices))
     held = a.data if a.stored[axis] == 1 else a.data.take(indices, axis)
     shape = [len(indices) if k == axis else n for k, n in enumerate(a.shape)]
     return Array(a.dtype, tuple(shape), held)
@@ -167,8 +167,8 @@ def _taken(s: Scope, a: Array, axis: int, indices: Matrix) -> Array:
 
 def resized(s: Scope, a: Array, axes: Sequence[ResizeAxis], mode: str) -> Array:
     """Resize height and width, the last two of four dimensions, by RESIZE."""
-    made = by_operator(s, layout.transpose(s, a, (0, 2, 3, 1)), axes, mode, a.dtype)
-    return layout.transpose(s, made, (0, 3, 1, 2))
+    made = by_operator(s, movement.transpose(s, a, (0, 2, 3, 1)), axes, mode, a.dtype)
+    return movement.transpose(s, made, (0, 3, 1, 2))
 
 
 def by_operator(s: Scope, a: Array, axes: Sequence[ResizeAxis], mode: str, dtype: Any) -> Array:
@@ -206,10 +206,10 @@ def multiplied(s: Scope, a: Array, matrices: Mapping[int, Matrix]) -> Array:
             continue
         # The axis comes last, and the order is restored once.
         wanted = [k for k in order if k != axis] + [axis]
-        a = layout.transpose(s, a, [order.index(k) for k in wanted])
+        a = movement.transpose(s, a, [order.index(k) for k in wanted])
         order = wanted
         a = by_matrix(s, a, matrix.T)
-    return layout.transpose(s, a, np.argsort(order).tolist())
+    return movement.transpose(s, a, np.argsort(order).tolist())
 
 
 # -- matrices ------------------------------------------------------------------------------------

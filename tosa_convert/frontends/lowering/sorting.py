@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import ordered, sorted_before
 from tosa_convert.frontends.lowering.indexing import as_rows, from_rows
 from tosa_convert.frontends.lowering.reductions import summed
@@ -38,8 +38,8 @@ def sort_by(
     rows = [_lines(s, item, axis) for item in arrays]
     lines, size = rows[0].shape
     _refuse_many(lines, size)
-    mine = [layout.reshape(s, row, (lines, size, 1)) for row in rows]
-    other = [layout.reshape(s, row, (lines, 1, size)) for row in rows]
+    mine = [movement.reshape(s, row, (lines, size, 1)) for row in rows]
+    other = [movement.reshape(s, row, (lines, 1, size)) for row in rows]
     earlier = constant(np.tri(size, size, -1, dtype=np.bool_).reshape(1, size, size))
     less, more = comes_before(other, mine), comes_before(mine, other)
     before = s.either(less, s.both(s.negation(more), earlier))
@@ -56,11 +56,11 @@ def top_k(
     ranks = _ranks(s, [row], is_descending)
     size = row.shape[1]
     index = constant(np.arange(size, dtype=np.int32).reshape(1, size))
-    index = layout.broadcast(s, index, row.shape, (0, 1))
+    index = movement.broadcast(s, index, row.shape, (0, 1))
     shape = tuple(count if k == axis % a.rank else n for k, n in enumerate(a.shape))
     found = []
     for part in (row, index):
-        sorted_part = layout.cut(s, _permuted(s, part, ranks), (0, 0), (row.shape[0], count))
+        sorted_part = movement.cut(s, _permuted(s, part, ranks), (0, 0), (row.shape[0], count))
         found.append(_unlined(s, sorted_part, shape, axis % a.rank))
     return found[0], found[1]
 
@@ -69,14 +69,14 @@ def _lines(s: Scope, a: Array, axis: int) -> Array:
     """Reshape to two dimensions, with the axis as the last."""
     axis %= a.rank
     size = a.shape[axis]
-    moved = layout.moved(s, a, axis, a.rank - 1)
-    return layout.reshape(s, moved, (a.size // size, size))
+    moved = movement.moved(s, a, axis, a.rank - 1)
+    return movement.reshape(s, moved, (a.size // size, size))
 
 
 def _unlined(s: Scope, a: Array, shape: Sequence[int], axis: int) -> Array:
     """Undo `_lines`."""
     others = [n for k, n in enumerate(shape) if k != axis]
-    return layout.moved(s, layout.reshape(s, a, (*others, shape[axis])), len(shape) - 1, axis)
+    return movement.moved(s, movement.reshape(s, a, (*others, shape[axis])), len(shape) - 1, axis)
 
 
 def _ranks(s: Scope, keys: Sequence[Array], is_descending: bool) -> Array:
@@ -88,8 +88,8 @@ def _ranks(s: Scope, keys: Sequence[Array], is_descending: bool) -> Array:
     before = constant(earlier)
     for key in reversed(keys):
         held = ordered(s, key)
-        mine = layout.reshape(s, held, (lines, size, 1))
-        other = layout.reshape(s, held, (lines, 1, size))
+        mine = movement.reshape(s, held, (lines, size, 1))
+        other = movement.reshape(s, held, (lines, 1, size))
         if is_descending:
             mine, other = other, mine
         less, more = sorted_before(s, other, mine), sorted_before(s, mine, other)
@@ -114,7 +114,7 @@ def _permuted(s: Scope, a: Array, ranks: Array) -> Array:
     """Return elements at their positions in the lines."""
     lines, size = a.shape
     rows = as_rows(s, a)
-    held = layout.reshape(s, rows, (lines, size, 1))
+    held = movement.reshape(s, rows, (lines, size, 1))
     empty = Array(rows.dtype, (lines, size, 1), np.zeros((1, 1, 1), rows.dtype))
     made = s.apply("scatter", [empty, ranks, held], rows.dtype)
-    return from_rows(s, layout.reshape(s, made, (lines, size)), a.dtype)
+    return from_rows(s, movement.reshape(s, made, (lines, size)), a.dtype)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.products import Window, by_matrix, conv_general_dilated
 from tosa_convert.frontends.lowering.scope import Array, Scope, constant
 
@@ -29,7 +29,7 @@ def dft(
     """
     last = a.rank - 1
     order = [k for k in range(last) if k != axis] + [axis, last]
-    moved = layout.transpose(s, a, order)
+    moved = movement.transpose(s, a, order)
     size, parts = a.shape[axis], a.shape[last]
     if is_inverse and is_onesided:
         used, matrix = matrix_from_half(length or 2 * (size - 1), size)
@@ -39,12 +39,12 @@ def dft(
         used = min(size, count)
         matrix = matrix_of_dft(count, used, is_inverse, is_onesided)
         made_parts = 2
-    moved = layout.part(s, moved, last - 1, 0, used)
+    moved = movement.part(s, moved, last - 1, 0, used)
     matrix = matrix[0::2] if parts == 1 else matrix
     lead = moved.shape[:-2]
-    made = by_matrix(s, layout.reshape(s, moved, (*lead, used * parts)), matrix)
-    made = layout.reshape(s, made, (*lead, matrix.shape[1] // made_parts, made_parts))
-    return layout.transpose(s, made, np.argsort(order).tolist())
+    made = by_matrix(s, movement.reshape(s, moved, (*lead, used * parts)), matrix)
+    made = movement.reshape(s, made, (*lead, matrix.shape[1] // made_parts, made_parts))
+    return movement.transpose(s, made, np.argsort(order).tolist())
 
 
 def stft(
@@ -53,20 +53,20 @@ def stft(
     """Transform windowed frames of real signals [batch, time] to [batch, frames, frequencies, 2]."""
     waves = constant(matrix_of_dft(length, length, False, is_onesided)[0::2].T.astype(signal.dtype))
     if window is not None:
-        waves = s.mul(waves, layout.reshape(s, window, (1, length)))
+        waves = s.mul(waves, movement.reshape(s, window, (1, length)))
     made = multiplied_frames(s, signal, waves, step)
-    return layout.reshape(s, made, (*made.shape[:2], waves.shape[0] // 2, 2))
+    return movement.reshape(s, made, (*made.shape[:2], waves.shape[0] // 2, 2))
 
 
 def multiplied_frames(s: Scope, signal: Array, waves: Array, step: int) -> Array:
     """Convolve signals [batch, time] with waves [count, length] to [batch, frames, count]."""
     count, length = waves.shape
-    image = layout.reshape(s, signal, (signal.shape[0], 1, signal.shape[1], 1))
-    filters = layout.reshape(s, waves, (count, 1, length, 1))
+    image = movement.reshape(s, signal, (signal.shape[0], 1, signal.shape[1], 1))
+    filters = movement.reshape(s, waves, (count, 1, length, 1))
     window = Window((1, step), ((0, 0), (0, 0)), (1, 1), (1, 1))
     spec = (0, 3, 1, 2)
     made = conv_general_dilated(s, image, filters, window, (spec, spec, spec), signal.dtype)
-    return layout.reshape(s, made, (made.shape[0], *made.shape[2:]))
+    return movement.reshape(s, made, (made.shape[0], *made.shape[2:]))
 
 
 def matrix_of_dft(length: int, used: int, is_inverse: bool, is_onesided: bool) -> Any:

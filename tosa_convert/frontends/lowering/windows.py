@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import (
     combination,
     div,
@@ -42,7 +42,7 @@ def windowed(
     """
     border = neutral(word, a.dtype)
     if any(n != 1 for n in base):
-        a = layout.spread(s, a, [n - 1 for n in base], border)
+        a = movement.spread(s, a, [n - 1 for n in base], border)
     axes = _spatial(window, strides, image)
     is_pool = all(n == 1 for n in dilation) and all(size <= 255 for size in window)
     if is_pool and word == "max" and a.dtype == np.uint8:
@@ -65,7 +65,7 @@ def windowed(
         pairs = [pair if rest[at] else (0, 0) for at, pair in enumerate(padding)]
         return windowed(s, made, sizes, steps, pairs, (1,) * a.rank, (1,) * a.rank, word)
     low, high = _ends(padding)
-    a = layout.pad(s, a, low, high, border)
+    a = movement.pad(s, a, low, high, border)
     kind = a.dtype
     a = s.widened(a) if is_small(kind) else a
     combine = combination(s, word)
@@ -93,7 +93,7 @@ def all_by_slices(
         count = (arrays[0].shape[axis] - (size - 1) * spread - 1) // stride + 1
         last = (count - 1) * stride + 1
         ends = [(place * spread, place * spread + last) for place in range(size)]
-        parts = [[layout.part(s, a, axis, *end, stride) for a in arrays] for end in ends]
+        parts = [[movement.part(s, a, axis, *end, stride) for a in arrays] for end in ends]
         arrays = reduce(combine, parts)
     return arrays
 
@@ -112,8 +112,8 @@ def greatest_and_places(
     places: of the elements of `a`, whose shape broadcasts to its.
     """
     low, high = padding
-    x = ordered(s, layout.pad(s, a, low, high, neutral("max", a.dtype)))
-    place = layout.pad(s, constant(places.astype(np.int32)), low, high, 0)
+    x = ordered(s, movement.pad(s, a, low, high, neutral("max", a.dtype)))
+    place = movement.pad(s, constant(places.astype(np.int32)), low, high, 0)
     held = [x, Array(INT32, x.shape, place.data, place.value)]
 
     def better(now: Sequence[Array], later: Sequence[Array]) -> list[Array]:
@@ -152,7 +152,7 @@ def averaged(
     """
     gaps = tuple(dilation or (1,) * a.rank)
     axes = _spatial(window, strides, image)
-    a = layout.pad(s, a, *_ends(zeros), 0)
+    a = movement.pad(s, a, *_ends(zeros), 0)
     low, high = _ends(padding)
     is_native = is_float(a.dtype) and all(
         0 <= n < window[k] for k in axes for n in (low[k], high[k])
@@ -199,7 +199,7 @@ def _pooled(
     pooled_pads = {axis: (max(low[axis], 0), max(high[axis], 0)) for axis in axes if inside}
     for axis in pooled_pads:
         low[axis], high[axis] = min(low[axis], 0), min(high[axis], 0)
-    a = layout.pad(s, a, low, high, 0 if word == "average" else neutral(word, a.dtype))
+    a = movement.pad(s, a, low, high, 0 if word == "average" else neutral(word, a.dtype))
     others = [k for k in range(a.rank) if k not in axes]
     spatial = [*(-1,) * (2 - len(axes)), *axes]
     # What comes after the window is the channels; of an image without such, the dimension before it.
@@ -208,10 +208,10 @@ def _pooled(
         channels = others[-1:]
     batch = [k for k in others if k not in channels]
     order = [*batch, *axes, *channels]
-    moved = layout.transpose(s, a, order)
+    moved = movement.transpose(s, a, order)
     sizes = [1 if k < 0 else a.shape[k] for k in spatial]
     count, depth = (math.prod(a.shape[k] for k in part) for part in (batch, channels))
-    flat = layout.reshape(s, moved, (count, *sizes, depth))
+    flat = movement.reshape(s, moved, (count, *sizes, depth))
     attributes: dict[str, Any] = {
         "kernel": [1 if k < 0 else window[k] for k in spatial],
         "stride": [1 if k < 0 else strides[k] for k in spatial],
@@ -222,8 +222,8 @@ def _pooled(
     else:
         made = s.apply("avg_pool2d", [flat], a.dtype, **attributes, acc_type="fp32")
     spans = dict(zip(spatial, made.shape[1:3], strict=False))
-    made = layout.reshape(s, made, [spans.get(k, a.shape[k]) for k in order])
-    made = layout.transpose(s, made, np.argsort(order).tolist())
+    made = movement.reshape(s, made, [spans.get(k, a.shape[k]) for k in order])
+    made = movement.transpose(s, made, np.argsort(order).tolist())
     if word != "add":
         return made
     total = s.mul(made, size)
@@ -249,7 +249,7 @@ def select_and_scatter_add(
         raise NotLowered(reason, "use a smaller window")
     is_max = str(select) == "ge"
     low, high = zip(*padding, strict=True)
-    padded = layout.pad(s, operand, low, high, neutral("max" if is_max else "min", operand.dtype))
+    padded = movement.pad(s, operand, low, high, neutral("max" if is_max else "min", operand.dtype))
     positions = list(np.ndindex(*window))
     parts = [_window_part(s, padded, position, strides, source.shape) for position in positions]
     best, chosen = parts[0], constant(np.int32(0))
@@ -261,7 +261,7 @@ def select_and_scatter_add(
     for index, position in enumerate(positions):
         mine = s.select(s.equal(chosen, index), source, 0) if len(positions) > 1 else source
         placed.append(_placed(s, mine, position, strides, padded.shape))
-    return layout.pad(s, reduce(s.add, placed), [-n for n in low], [-n for n in high], 0)
+    return movement.pad(s, reduce(s.add, placed), [-n for n in low], [-n for n in high], 0)
 
 
 def _window_part(
@@ -272,15 +272,15 @@ def _window_part(
         start + (count - 1) * stride + 1
         for start, count, stride in zip(position, counts, strides, strict=True)
     ]
-    return layout.cut(s, a, position, stops, strides)
+    return movement.cut(s, a, position, stops, strides)
 
 
 def _placed(
     s: Scope, a: Array, position: Sequence[int], strides: Sequence[int], shape: Sequence[int]
 ) -> Array:
     """Undo `_window_part`: put zeros elsewhere."""
-    wide = layout.spread(s, a, [stride - 1 for stride in strides], 0)
+    wide = movement.spread(s, a, [stride - 1 for stride in strides], 0)
     after = [
         size - start - count for size, start, count in zip(shape, position, wide.shape, strict=True)
     ]
-    return layout.pad(s, wide, position, after, 0)
+    return movement.pad(s, wide, position, after, 0)

@@ -37,7 +37,7 @@ from tosa_convert.frontends.onnx.rules import (
     microsoft,
     movement,
     products,
-    quantized,
+    quantised,
     recurrent,
     reductions,
     resize,
@@ -451,19 +451,19 @@ def _type_of(item: Item | None) -> bytes:
 
 _MODULES: Final = (
     *(classical, control_flow, elementwise, indexing, movement, products),
-    *(quantized, recurrent, reductions, resize, windows),
+    *(quantised, recurrent, reductions, resize, windows),
 )
 RULES: Final[dict[str, Rule]] = {
     **{kind: rule for module in _MODULES for kind, rule in module.RULES.items()},
     **microsoft.OWN_DOMAIN,
     **{
-        kind: quantized.with_dequantised_weights(products.RULES[kind])
-        for kind in quantized.PRODUCTS
+        kind: quantised.with_dequantised_weights(products.RULES[kind])
+        for kind in quantised.PRODUCTS
     },
 }
 MICROSOFT: Final[dict[str, Rule]] = microsoft.RULES
 #: Rules that take known operands themselves: they move elements without a copy, or keep what is
 #: quantised. Other operators of known operands are computed by onnx.
 OWN: Final[frozenset[str]] = (
-    control_flow.OWN | indexing.OWN | movement.OWN | products.OWN | quantized.OWN
+    control_flow.OWN | indexing.OWN | movement.OWN | products.OWN | quantised.OWN
 )

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from tosa_convert.frontends.lowering.arithmetic import clip, extremum
-from tosa_convert.frontends.lowering.quantization import rescaled
+from tosa_convert.frontends.lowering.quantisation import rescaled
 from tosa_convert.frontends.lowering.scope import (
     Array,
     Data,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.scope import Array, Scope
 from tosa_convert.frontends.lowering.types import INT32, carrier
 from tosa_convert.frontends.tflite.scales import Scale, rescale_of
@@ -136,7 +136,7 @@ def is_near_sum(
 
 
 def gathered(s: Scope, index: Array, table: Array) -> Array:
-    rows = layout.reshape(s, table, (1, table.size, 1))
-    flat = layout.reshape(s, index, (1, index.size))
+    rows = movement.reshape(s, table, (1, table.size, 1))
+    flat = movement.reshape(s, index, (1, index.size))
     found = s.array(s.builder.gather(s.whole(rows), s.whole(flat)), table.dtype)
-    return layout.reshape(s, found, index.shape)
+    return movement.reshape(s, found, index.shape)

@@ -12,7 +12,7 @@ from tosa_convert.frontends.tflite.rules import (
     movement,
     normalization,
     products,
-    quantized,
+    quantised,
     recurrent,
     reductions,
     spectral,
@@ -23,7 +23,7 @@ from tosa_convert.frontends.tflite.rules import (
 RULES: Final[dict[str, Rule]] = {
     **elementwise.RULES,
     **tables.RULES,
-    **quantized.RULES,
+    **quantised.RULES,
     **control_flow.RULES,
     **lstm.RULES,
     **movement.RULES,

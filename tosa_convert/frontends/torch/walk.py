@@ -35,11 +35,11 @@ from tosa_convert.frontends.torch.rules import (
     control_flow,
     elementwise,
     indexing,
+    movement,
     normalization,
     products,
     quantised,
     reductions,
-    shapes,
     windows,
 )
 from tosa_convert.frontends.torch.rules.node import Node, Rule, array_of, kind_of, own_kind
@@ -391,14 +391,14 @@ def _location(node: Any) -> str:
 # -- the operators that lower, by name -------------------------------------------------------------
 
 _MODULES: Final = (
-    *(elementwise, shapes, reductions, normalization, products, windows, indexing),
+    *(elementwise, movement, reductions, normalization, products, windows, indexing),
     *(quantised, control_flow),
 )
 RULES: Final[dict[str, Rule]] = {
     name: rule for module in _MODULES for name, rule in module.RULES.items()
 }
 #: Operators that move elements: torch is not asked to compute those of constants, which would copy.
-MOVES: Final = frozenset(shapes.RULES)
+MOVES: Final = frozenset(movement.RULES)
 
 
 def name_of(target: Any) -> tuple[str, str]:

@@ -52,7 +52,7 @@ from tosa_convert.golden.backends.process import (
     run_worker,
     unknown_backend,
 )
-from tosa_convert.golden.backends.sources import Recorded, steps_of_model
+from tosa_convert.golden.backends.recorded_tensors import Recorded, steps_of_model
 from tosa_convert.golden.backends.tflite_model import pair_with_tflite
 from tosa_convert.golden.running.programs import (
     input_slots,

@@ -13,7 +13,7 @@ import numpy as np
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats.read import with_shapes
 from tosa_convert.frontends.process.run import packages_of
-from tosa_convert.frontends.quantization_parameters import Scale, steps_of_outputs
+from tosa_convert.frontends.quantisation_parameters import Scale, steps_of_outputs
 from tosa_convert.frontends.table import FRONTENDS, RUNTIMES, Installed, frontend, missing
 from tosa_convert.golden.accuracy.comparison import Comparison, TensorComparison
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, is_integer
@@ -49,7 +49,7 @@ from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import DYNAMIC, Graph, counted
 from tosa_convert.installation import install_command
 from tosa_convert.io import log
-from tosa_convert.rules.amounts import multiply_accumulates, total
+from tosa_convert.rules.costs import multiply_accumulates, total
 
 # -- elements of models for which FP32 is not enough: their framework itself errs there ------------
 # A network that amplifies rounding, such as the largest of many nearly equal scores, or many

@@ -19,7 +19,7 @@ from tosa_convert.graph.model import Block, Graph, Operator, located, operator_p
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.graph.versions import newer_than
 from tosa_convert.io.options import refuse_time_limit
-from tosa_convert.rules.amounts import multiply_accumulates
+from tosa_convert.rules.costs import multiply_accumulates
 
 # -- how long a program runs on the reference model, as an estimate, and how much of a run is done -
 

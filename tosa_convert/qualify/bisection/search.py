@@ -28,8 +28,8 @@ from tosa_convert.golden.arrays.by_name import (
     subfolder,
 )
 from tosa_convert.golden.backends.isolated import OtherModel, with_slot_types
+from tosa_convert.golden.backends.recorded_tensors import Recorded, same_tensors, tensors_of
 from tosa_convert.golden.backends.runners import Backend, Record, Runner
-from tosa_convert.golden.backends.sources import Recorded, same_tensors, tensors_of
 from tosa_convert.golden.checking.check import Reference
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run import BATCH_TENSORS, Batch, batches

@@ -29,14 +29,7 @@ from tosa_convert.golden.arrays.by_name import (
     write_scratch,
 )
 from tosa_convert.golden.backends.process import KeptWorkers, Machine, run_worker
-from tosa_convert.golden.backends.runners import (
-    WITH_STATES,
-    Backend,
-    Record,
-    as_backend,
-    backend_on,
-)
-from tosa_convert.golden.backends.sources import (
+from tosa_convert.golden.backends.recorded_tensors import (
     Recorded,
     Source,
     recorded,
@@ -44,6 +37,13 @@ from tosa_convert.golden.backends.sources import (
     steps_of_model,
     tensors_of,
     with_results,
+)
+from tosa_convert.golden.backends.runners import (
+    WITH_STATES,
+    Backend,
+    Record,
+    as_backend,
+    backend_on,
 )
 from tosa_convert.golden.checking.check import Reference, backend_outputs
 from tosa_convert.golden.running.programs import (

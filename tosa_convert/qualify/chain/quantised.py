@@ -9,7 +9,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.golden.backends.sources import Recorded, Source, relative_error, root_mean_square
+from tosa_convert.golden.backends.recorded_tensors import (
+    Recorded,
+    Source,
+    relative_error,
+    root_mean_square,
+)
 from tosa_convert.qualify.chain.matched import Table
 
 #: How many times the error that is explained a tensor may have.

@@ -17,9 +17,9 @@ from tosa_convert.graph import dtypes
 from tosa_convert.graph.dtypes import DTYPES, V1_1, DType, dtype
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.graph.opset import operator
+from tosa_convert.rules.operator_view import TensorType
 from tosa_convert.rules.profiles import complete, fits, listed, parse
 from tosa_convert.rules.types import Element, TypeRow, rows
-from tosa_convert.rules.values import TensorType
 
 # -- what random programs may have: the element types, profiles, extensions and level of a target --
 # The rows of operators decide: which operators are chosen at all, and whether one with the

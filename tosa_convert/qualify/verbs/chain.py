@@ -69,7 +69,7 @@ def chain(sources: tuple[str, ...], **options: Any) -> int:
     else:
         say(str(result), err=bool(taken))
     if options["html"]:
-        from tosa_convert.views.pictures.public import report
+        from tosa_convert.views.pictures.report import report
 
         page = report(as_graph(programs[-1], read), to="html", errors=result)
         write_file(options["html"], [page.encode()])

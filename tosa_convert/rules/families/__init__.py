@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from tosa_convert.graph.opset import OperatorSpec
-from tosa_convert.rules.families.core import OperatorRules, Rules
+from tosa_convert.rules.families.checks import OperatorRules, Rules
 
 
 @cache

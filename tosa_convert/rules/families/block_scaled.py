@@ -9,7 +9,7 @@ from typing import Final
 from tosa_convert.graph.dtypes import BlockSize
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.graph.opset import table_of
-from tosa_convert.rules.families.core import (
+from tosa_convert.rules.families.checks import (
     Check,
     OperatorRules,
     ResultShape,
@@ -27,7 +27,7 @@ from tosa_convert.rules.families.core import (
 )
 from tosa_convert.rules.families.images import sizes_of
 from tosa_convert.rules.families.movement import indices_are_rows, row_count
-from tosa_convert.rules.values import OperatorView, Shape, shape_text
+from tosa_convert.rules.operator_view import OperatorView, Shape, shape_text
 
 
 def block_size(view: OperatorView) -> int:

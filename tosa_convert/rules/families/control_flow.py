@@ -8,7 +8,7 @@ from typing import Final
 
 from tosa_convert.graph.model import DYNAMIC, Block
 from tosa_convert.graph.opset import table_of
-from tosa_convert.rules.families.core import (
+from tosa_convert.rules.families.checks import (
     Check,
     OperatorRules,
     ResultShape,
@@ -21,7 +21,13 @@ from tosa_convert.rules.families.core import (
     of_families,
     says,
 )
-from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, TypeTable, ValueType
+from tosa_convert.rules.operator_view import (
+    OperatorView,
+    ShapeType,
+    TensorType,
+    TypeTable,
+    ValueType,
+)
 
 #: What checks a region of an operator.
 RegionCheck = Callable[[OperatorView, tuple[str, Block]], Iterator[Violation]]

@@ -10,7 +10,7 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT8, INT32, MIDDLE_OF_UINT16, RoundingMode, dtype
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.graph.opset import operator, table_of
-from tosa_convert.rules.families.core import (
+from tosa_convert.rules.families.checks import (
     Check,
     Infer,
     OperatorRules,
@@ -32,7 +32,7 @@ from tosa_convert.rules.families.core import (
     single,
     zero_point,
 )
-from tosa_convert.rules.values import OperatorView, Shape, ShapeType, TensorType
+from tosa_convert.rules.operator_view import OperatorView, Shape, ShapeType, TensorType
 
 
 def _without_axis(view: OperatorView) -> tuple[ResultShape, ...]:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from tosa_convert.graph.dtypes import ResizeMode
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.graph.opset import table_of
-from tosa_convert.rules.families.core import (
+from tosa_convert.rules.families.checks import (
     Check,
     OperatorRules,
     ResultShape,
@@ -20,7 +20,7 @@ from tosa_convert.rules.families.core import (
     says,
     zero_point,
 )
-from tosa_convert.rules.values import OperatorView, Shape, Size
+from tosa_convert.rules.operator_view import OperatorView, Shape, Size
 
 
 class Axis(NamedTuple):

@@ -10,7 +10,7 @@ from tosa_convert.graph.constant import BLOCK
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import DYNAMIC, MAX_RANK
 from tosa_convert.graph.opset import table_of
-from tosa_convert.rules.families.core import (
+from tosa_convert.rules.families.checks import (
     Check,
     OperatorRules,
     ResultShape,
@@ -29,7 +29,7 @@ from tosa_convert.rules.families.core import (
     says,
     single,
 )
-from tosa_convert.rules.values import OperatorView, Shape, Size, TensorType
+from tosa_convert.rules.operator_view import OperatorView, Shape, Size, TensorType
 
 # -- sizes that a !tosa.shape holds --------------------------------------------------------------
 

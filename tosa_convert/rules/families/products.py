@@ -14,7 +14,7 @@ from tosa_convert.rules.families.block_scaled import (
     scales_of,
     whole_blocks,
 )
-from tosa_convert.rules.families.core import (
+from tosa_convert.rules.families.checks import (
     Check,
     OperatorRules,
     ResultShape,
@@ -31,7 +31,7 @@ from tosa_convert.rules.families.core import (
 )
 from tosa_convert.rules.families.elementwise import broadcast
 from tosa_convert.rules.families.images import Axis, at_least, axes, length, numbers, sizes_of
-from tosa_convert.rules.values import OperatorView
+from tosa_convert.rules.operator_view import OperatorView
 
 _PLANE: Final = ("height", "width")
 _SPACE: Final = ("depth", "height", "width")

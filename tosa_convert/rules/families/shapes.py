@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from tosa_convert.graph.opset import table_of
-from tosa_convert.rules.families.core import (
+from tosa_convert.rules.families.checks import (
     Check,
     OperatorRules,
     ResultShape,
@@ -21,7 +21,7 @@ from tosa_convert.rules.families.core import (
     rank_of_at_least,
     says,
 )
-from tosa_convert.rules.values import OperatorView, ShapeType, Size, shape_text
+from tosa_convert.rules.operator_view import OperatorView, ShapeType, Size, shape_text
 
 #: The values of a !tosa.shape are integers of 64 bits.
 _LEAST: Final = -(1 << 63)

@@ -8,9 +8,9 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.rules.amounts import Amount, multiply_accumulates
-from tosa_convert.views.inspection.statistics import Statistics, statistics
+from tosa_convert.rules.costs import Amount, multiply_accumulates
 from tosa_convert.views.inspection.summary import ValueSummary, summary_of, tensor_bytes
+from tosa_convert.views.inspection.value_statistics import Statistics, statistics
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Block, Graph, Operator, Region

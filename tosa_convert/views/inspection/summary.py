@@ -15,9 +15,9 @@ from tosa_convert.graph.model import MAX_RANK, ShapeValue, counted, require_grap
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.graph.opset import operator as row_of
 from tosa_convert.graph.shown import Shown
-from tosa_convert.rules.amounts import Amount, multiply_accumulates, product, total
+from tosa_convert.rules.costs import Amount, multiply_accumulates, product, total
+from tosa_convert.rules.operator_view import shape_text
 from tosa_convert.rules.public import TARGET_CODES, Needs, find_violations, needs
-from tosa_convert.rules.values import shape_text
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Target, Tensor, Version

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.graph.opset import OPERATORS
-from tosa_convert.rules.amounts import multiply_accumulates
+from tosa_convert.rules.costs import multiply_accumulates
 from tosa_convert.views.pictures.diagram import CHARACTER, LINE, clipped, group_lines
 from tosa_convert.views.pictures.placement import Box, place
 

@@ -46,7 +46,7 @@ from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
 
 if TYPE_CHECKING:
-    from tosa_convert.eras.old_operations import OldOperation, Upgrade
+    from tosa_convert.eras.editor import OldOperation, Upgrade
     from tosa_convert.formats.mlir.read.old_operations import OldOperations
     from tosa_convert.formats.mlir.read.settled_operations import Calls
     from tosa_convert.formats.mlir.types import TypeReader
@@ -459,7 +459,7 @@ class FunctionReader:
 
     def _old_operations(self) -> OldOperations:
         if self.old is None:
-            from tosa_convert.eras.old_operations import Upgrade
+            from tosa_convert.eras.editor import Upgrade
             from tosa_convert.formats.mlir.read.old_operations import OldOperations
 
             if self.upgrade is None:
@@ -560,7 +560,7 @@ def read_module(
     noted = upgrade
     if options.dialect:
         from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, state_of
-        from tosa_convert.eras.old_operations import Upgrade
+        from tosa_convert.eras.editor import Upgrade
 
         state = state_of(options.dialect)
         bytecode.has_operator_names = state >= OPERATOR_NAMES

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from tosa_convert.eras.old_operations import OldOperation, OldValue, Upgrade
+from tosa_convert.eras.editor import OldOperation, OldValue, Upgrade
 from tosa_convert.eras.table import RULES, is_old
 from tosa_convert.eras.upgrade import upgrade_block
 from tosa_convert.formats.mlir.bytecode.attributes import (

@@ -39,7 +39,7 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
     operator,
 )
-from tosa_convert.graph.value_rules import attribute_problem
+from tosa_convert.graph.verify_values import attribute_problem
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
 

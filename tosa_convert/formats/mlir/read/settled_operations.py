@@ -22,7 +22,7 @@ from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import DYNAMIC, Graph, Operator, ShapeValue
 from tosa_convert.graph.opset import CONST_SHAPE, operator
-from tosa_convert.rules.values import shape_text
+from tosa_convert.rules.operator_view import shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from tosa_convert.eras.dialect_states import (
     VARIABLE_SYMBOLS,
     name_in,
 )
-from tosa_convert.eras.old_operations import (
+from tosa_convert.eras.editor import (
     Element,
     Floats,
     Integer,

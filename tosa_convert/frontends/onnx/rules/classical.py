@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import divided
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.functions import power, sqrt
@@ -50,7 +50,7 @@ def _normalise(n: Node) -> Array:
         norm = summed(s, s.elementwise("abs", x), (x.rank - 1,))
     else:
         norm = extreme(s, x, (x.rank - 1,), "max")
-    norm = layout.reshape(s, norm, shape)
+    norm = movement.reshape(s, norm, shape)
     return divided(s, x, s.select(s.equal(norm, 0), 1, norm))
 
 
@@ -68,7 +68,7 @@ def _scores(n: Node, rows: int) -> Array:
     """Multiply the features by the coefficients of each row, and add the intercepts."""
     s, x = n.scope, _real(n)
     weights = np.array(n.get("coefficients"), np.float32).reshape(rows, -1)
-    x = layout.reshape(s, x, (x.size // weights.shape[1], weights.shape[1]))
+    x = movement.reshape(s, x, (x.size // weights.shape[1], weights.shape[1]))
     made = by_matrix(s, x, np.ascontiguousarray(weights.T))
     intercepts = n.get("intercepts")
     return s.add(made, _floats(made, intercepts)) if intercepts else made
@@ -103,7 +103,7 @@ def _classify(n: Node) -> Sequence[Array]:
     scores = _scores(n, rows)
     best = position(s, scores, (1,), INT32, "max")
     table = constant(np.array(labels, np.int32).reshape(-1, 1))
-    found = layout.reshape(s, rows_at(s, table, best), (scores.shape[0],))
+    found = movement.reshape(s, rows_at(s, table, best), (scores.shape[0],))
     return converted(s, found, np.int64), _transformed(n, scores)
 
 
@@ -116,11 +116,11 @@ def _binarize(n: Node) -> Array:
 def _extract_features(n: Node) -> Array:
     s, x, index = n.scope, n.array(0), index32(n.scope, n.array(1))
     outer, size = x.size // x.shape[-1], x.shape[-1]
-    table = layout.reshape(s, x, (outer, size, 1))
-    places = layout.reshape(s, index, (1, index.size))
-    places = layout.broadcast_to(s, places, (outer, index.size))
+    table = movement.reshape(s, x, (outer, size, 1))
+    places = movement.reshape(s, index, (1, index.size))
+    places = movement.broadcast_to(s, places, (outer, index.size))
     made = rows_of_batches(s, table, places)
-    return layout.reshape(s, made, (*(x.shape[:-1] or (1,)), index.size))
+    return movement.reshape(s, made, (*(x.shape[:-1] or (1,)), index.size))
 
 
 #: Modes of nodes by their number in ONNX: the comparison of a feature and a threshold.
@@ -154,7 +154,7 @@ def _tree_ensemble(n: Node) -> Array:
     weights = np.zeros((len(leaves), int(n.get("n_targets"))))
     weights[np.arange(len(leaves)), targets] = _tensor(n, "leaf_weights")[leaves]
     made = by_matrix(s, reached, weights)
-    return layout.reshape(s, made, made.shape[1:])
+    return movement.reshape(s, made, made.shape[1:])
 
 
 def _tensor(n: Node, name: str) -> Any:
@@ -166,11 +166,11 @@ def _decisions(n: Node, features: Any) -> Array:
     s, x = n.scope, n.array(0)
     modes, splits = _tensor(n, "nodes_modes"), _tensor(n, "nodes_splits").astype(x.dtype)
     rows = x.shape[0]
-    places = layout.broadcast_to(
+    places = movement.broadcast_to(
         s, constant(features.astype(np.int32)[None]), (rows, features.size)
     )
-    values = rows_of_batches(s, layout.reshape(s, x, (*x.shape, 1)), places)
-    values = layout.reshape(s, values, (1, rows, features.size))
+    values = rows_of_batches(s, movement.reshape(s, x, (*x.shape, 1)), places)
+    values = movement.reshape(s, values, (1, rows, features.size))
     decisions = []
     for mode in sorted(set(modes.tolist())):
         of_mode = (modes == mode).reshape(1, 1, -1)
@@ -245,7 +245,7 @@ def _count_ngrams(n: Node) -> Array:
     pool, outputs = np.array(n.get("pool_int64s")), np.array(n.get("ngram_indexes"))
     starts = [*n.get("ngram_counts"), len(pool)]
     least, most = int(n.get("min_gram_length")), int(n.get("max_gram_length"))
-    rows = layout.reshape(s, x, (x.size // length, length, 1))
+    rows = movement.reshape(s, x, (x.size // length, length, 1))
     counts: list[Array] = []
     places: list[int] = []
     seen = 0
@@ -263,9 +263,9 @@ def _count_ngrams(n: Node) -> Array:
         raise NotLowered("no n-gram of its sizes fits")
     matrix = np.zeros((len(places), int(outputs.max()) + 1), np.float32)
     matrix[np.arange(len(places)), places] = 1
-    table = layout.reshape(s, layout.concatenate(s, counts, 1), (1, rows.shape[0], len(places)))
+    table = movement.reshape(s, movement.concatenate(s, counts, 1), (1, rows.shape[0], len(places)))
     result = _weighted(n, by_matrix(s, table, matrix), outputs)
-    return layout.reshape(s, result, (*x.shape[:-1], matrix.shape[1]))
+    return movement.reshape(s, result, (*x.shape[:-1], matrix.shape[1]))
 
 
 def _weighted(n: Node, counts: Array, outputs: Any) -> Array:
@@ -288,7 +288,7 @@ def _matches(s: Scope, rows: Array, grams: Any, step: int) -> Array:
     tokens = []
     for index in range(size):
         stop = length - (size - 1 - index) * step
-        window = layout.part(s, rows, 1, index * step, stop)
+        window = movement.part(s, rows, 1, index * step, stop)
         token = constant(grams[:, index].astype(rows.dtype).reshape(1, 1, -1))
         tokens.append(s.equal(window, token))
     return summed(s, converted(s, reduce(s.both, tokens), FLOAT32), (1,))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import control_flow, layout
+from tosa_convert.frontends.lowering import control_flow, movement
 from tosa_convert.frontends.lowering.control_flow import Columns, with_row
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.indexing import index32
@@ -44,7 +44,7 @@ def _if(n: Node) -> list[Item]:
     graphs = n.get("else_branch"), n.get("then_branch")
     captured = _captured(n, graphs)
     branches = [_branch(n, graph, list(captured)) for graph in graphs]
-    number = layout.reshape(n.scope, condition, ())
+    number = movement.reshape(n.scope, condition, ())
     return list(control_flow.cond(n.scope, number, branches, list(captured.values())))
 
 
@@ -114,7 +114,7 @@ def _stacked(s: Scope, row: Sequence[Array], axis: int = 0) -> Array:
     if row[0].size == 0:
         shape = [*row[0].shape[:axis], len(row), *row[0].shape[axis:]]
         return empty(row[0].dtype, shape)
-    return layout.stack(s, row, axis)
+    return movement.stack(s, row, axis)
 
 
 def _while(n: Node, trips: Array | None, condition: Array | None) -> list[Array]:
@@ -126,34 +126,39 @@ def _while(n: Node, trips: Array | None, condition: Array | None) -> list[Array]
     known = trips is not None and trips.data is not None
     if scanned and not known:
         raise NotLowered("how often it runs is computed, and so is the size of its results")
-    limit = None if trips is None else index32(s, layout.reshape(s, trips, ()))
+    limit = None if trips is None else index32(s, movement.reshape(s, trips, ()))
     first = constant(np.zeros((1,), np.int32))
     going = constant(np.ones((1,), np.bool_))
     if condition is not None:
-        going = layout.reshape(s, condition, (1,))
+        going = movement.reshape(s, condition, (1,))
     most = int(whole_data(trips).reshape(-1)[0]) if known and trips is not None else 2**31 - 1
     tables = _tables(n, len(carried) + 1, most) if scanned else []
     captured = list(names.values()) if limit is None else [*names.values(), limit]
 
     def test(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
-        made = layout.reshape(scope, inner[1], ())
+        made = movement.reshape(scope, inner[1], ())
         if limit is None:
             return [made]
-        index = layout.reshape(scope, inner[0], ())
+        index = movement.reshape(scope, inner[0], ())
         return [scope.both(made, scope.greater(given[-1], index))]
 
     def body(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
         held: dict[str, Item] = dict(zip(names, given, strict=False))
         outer: Names = ChainMap(held, n.names)
-        index = converted(scope, layout.reshape(scope, inner[0], ()), INT64)
-        arguments = [index, layout.reshape(scope, inner[1], ()), *inner[2 : 2 + len(carried)]]
+        index = converted(scope, movement.reshape(scope, inner[0], ()), INT64)
+        arguments = [index, movement.reshape(scope, inner[1], ()), *inner[2 : 2 + len(carried)]]
         made = _arrays(n.run(graph, arguments, scope, outer))
         rows = [
             with_row(scope, table, inner[0], row)
             for table, row in zip(inner[2 + len(carried) :], made[1 + len(carried) :], strict=True)
         ]
         following = scope.add(inner[0], 1)
-        return [following, layout.reshape(scope, made[0], (1,)), *made[1 : 1 + len(carried)], *rows]
+        return [
+            following,
+            movement.reshape(scope, made[0], (1,)),
+            *made[1 : 1 + len(carried)],
+            *rows,
+        ]
 
     state = [first, going, *carried, *tables]
     found = control_flow.while_loop(s, state, captured, test, body, {0: (0, most - 1)})
@@ -188,14 +193,14 @@ def _scan(n: Node) -> list[Item]:
     out_axes = n.get("scan_output_axes") or [0] * results
     out_backwards = n.get("scan_output_directions") or [0] * results
     if length * len(graph.node) > _NODES:
-        moved = [layout.moved(s, a, axis, 0) for a, axis in zip(columns, axes, strict=True)]
+        moved = [movement.moved(s, a, axis, 0) for a, axis in zip(columns, axes, strict=True)]
         tables = _tables(n, len(carried), length)
         ways = Columns(moved, backwards), Columns(tables, out_backwards)
         return list(_scan_loop(n, length, carried, *ways, out_axes))
     rows: list[list[Array]] = [[] for _ in range(results)]
     for step in range(length):
         given = [
-            layout.row(s, a, length - 1 - step if back else step, axis)
+            movement.row(s, a, length - 1 - step if back else step, axis)
             for a, axis, back in zip(columns, axes, backwards, strict=True)
         ]
         made = _arrays(n.run(graph, [*carried, *given]))
@@ -229,7 +234,7 @@ def _scan_loop(
     captured = list(names.values())
     found = control_flow.scan(n.scope, length, carried, taken, made, captured, turn)
     scanned = [
-        layout.moved(n.scope, table, 0, place(int(axis), table.rank))
+        movement.moved(n.scope, table, 0, place(int(axis), table.rank))
         for table, axis in zip(found[len(carried) :], out_axes, strict=True)
     ]
     return [*found[: len(carried)], *scanned]
@@ -283,7 +288,7 @@ def _split_to_sequence(n: Node) -> Items:
         start += length
         part = part_of(s, a, low, high)
         if not keeps:
-            part = layout.reshape(s, part, (*a.shape[:axis], *a.shape[axis + 1 :]))
+            part = movement.reshape(s, part, (*a.shape[:axis], *a.shape[axis + 1 :]))
         made.append(part)
     return Items(tuple(made))
 
@@ -292,8 +297,8 @@ def _concat_from_sequence(n: Node) -> Array:
     arrays = _arrays(_items(n))
     axis = int(n.get("axis"))
     if n.get("new_axis", 0):
-        return layout.stack(n.scope, arrays, place(axis, arrays[0].rank + 1))
-    return layout.concatenate(n.scope, arrays, place(axis, arrays[0].rank))
+        return movement.stack(n.scope, arrays, place(axis, arrays[0].rank + 1))
+    return movement.concatenate(n.scope, arrays, place(axis, arrays[0].rank))
 
 
 def _sequence_map(n: Node) -> list[Items]:

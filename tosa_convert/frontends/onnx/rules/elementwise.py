@@ -10,10 +10,10 @@ import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
-from tosa_convert.frontends.lowering import activations, arithmetic, functions, layout
+from tosa_convert.frontends.lowering import activations, arithmetic, functions, movement
 from tosa_convert.frontends.lowering.arithmetic import float_to_uint32, truncated
 from tosa_convert.frontends.lowering.conversion import bitcast, converted
-from tosa_convert.frontends.lowering.quantization import limits, quantized_fp8
+from tosa_convert.frontends.lowering.quantisation import limits, quantized_fp8
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
 from tosa_convert.frontends.lowering.types import (
     BOOL,
@@ -38,7 +38,7 @@ _FUNCTIONS: Final = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", 
 def ranked(s: Scope, *arrays: Array) -> list[Array]:
     """Return arrays of one rank, with sizes of 1 before those of shorter shapes."""
     rank = max(a.rank for a in arrays)
-    return [layout.reshape(s, a, ((1,) * (rank - a.rank) + a.shape)) for a in arrays]
+    return [movement.reshape(s, a, ((1,) * (rank - a.rank) + a.shape)) for a in arrays]
 
 
 def with_old_axis(n: Node) -> list[Array]:
@@ -47,7 +47,7 @@ def with_old_axis(n: Node) -> list[Array]:
     axis = n.get("axis")
     if n.since < 7 and n.get("broadcast", 0) and axis is not None:
         axis = int(axis) % a.rank
-        b = layout.reshape(n.scope, b, (*b.shape, *(1,) * (a.rank - axis - b.rank)))
+        b = movement.reshape(n.scope, b, (*b.shape, *(1,) * (a.rank - axis - b.rank)))
     return ranked(n.scope, a, b)
 
 
@@ -122,11 +122,11 @@ def _power(n: Node) -> Array:
         whole = number.is_integer() and abs(number) < _MOST_FACTORS
         if whole and (is_float(a.dtype) or number >= 0):
             made = functions.integer_power(s, a, int(number))
-            return layout.broadcast_to(s, made, shape)
+            return movement.broadcast_to(s, made, shape)
         if number == 0.5 and is_float(a.dtype):  # Of minus infinity it is infinity.
             least = s.equal(a, -np.inf)
             made = s.select(least, np.inf, functions.sqrt(s, a), a.dtype)
-            return layout.broadcast_to(s, made, shape)
+            return movement.broadcast_to(s, made, shape)
     a, b = ranked(s, a, b)
     if not is_float(a.dtype):
         return functions.power(s, a, b)
@@ -243,7 +243,7 @@ def _shift(n: Node) -> Array:
 def _prelu(n: Node) -> Array:
     s, (x, slope) = n.scope, n.arrays
     if n.since < 7 and slope.rank == 1:
-        slope = layout.reshape(s, slope, (slope.size, *(1,) * (x.rank - 2)))
+        slope = movement.reshape(s, slope, (slope.size, *(1,) * (x.rank - 2)))
     x, slope = ranked(s, x, slope)
     if is_float(x.dtype):
         return activations.leaky_relu(s, x, slope)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, reductions, sorting
+from tosa_convert.frontends.lowering import movement, reductions, sorting
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.indexing import (
     as_rows,
@@ -41,10 +41,10 @@ def taken(s: Scope, a: Array, axis: int, places: Any) -> Array:
         if numbers == list(range(a.shape[axis])):
             return a
         if step > 0:
-            return layout.part(s, a, axis, numbers[0], numbers[-1] + 1, step)
-        line = layout.part(s, a, axis, numbers[-1], numbers[0] + 1)
-        line = layout.reverse(s, line, (axis,))
-        return layout.part(s, line, axis, 0, line.shape[axis], -step) if step < -1 else line
+            return movement.part(s, a, axis, numbers[0], numbers[-1] + 1, step)
+        line = movement.part(s, a, axis, numbers[-1], numbers[0] + 1)
+        line = movement.reverse(s, line, (axis,))
+        return movement.part(s, line, axis, 0, line.shape[axis], -step) if step < -1 else line
     return gathered(s, a, constant(np.array(numbers, np.int32)), axis)
 
 
@@ -52,12 +52,12 @@ def gathered(s: Scope, a: Array, index: Array, axis: int) -> Array:
     """Return elements at indices, which are INT32 and inside, along an axis."""
     before, size, after = a.shape[:axis], a.shape[axis], a.shape[axis + 1 :]
     count, columns = math.prod(before), math.prod(after)
-    rows = layout.reshape(s, as_rows(s, a), (count, size, columns))
-    flat = layout.reshape(s, index, (1, index.size))
+    rows = movement.reshape(s, as_rows(s, a), (count, size, columns))
+    flat = movement.reshape(s, index, (1, index.size))
     if count > 1:
-        flat = layout.broadcast(s, flat, (count, index.size), (0, 1))
+        flat = movement.broadcast(s, flat, (count, index.size), (0, 1))
     made = s.apply("gather", [rows, flat], rows.dtype)
-    return from_rows(s, layout.reshape(s, made, (*before, *index.shape, *after)), a.dtype)
+    return from_rows(s, movement.reshape(s, made, (*before, *index.shape, *after)), a.dtype)
 
 
 def _gather(n: Node) -> Array:
@@ -75,7 +75,7 @@ def _gather(n: Node) -> Array:
             made = data[(slice(None),) * axis + (int(known),)] if known.ndim == 0 else None
             return constant(data.take(known, axis) if made is None else np.asarray(made))
         made_of = taken(s, a, axis, known)
-        return layout.reshape(s, made_of, (*a.shape[:axis], *index.shape, *a.shape[axis + 1 :]))
+        return movement.reshape(s, made_of, (*a.shape[:axis], *index.shape, *a.shape[axis + 1 :]))
     return gathered(s, a, from_front(s, index, size), axis)
 
 
@@ -104,24 +104,24 @@ def _gather_elements(n: Node) -> Array:
     same = [k for k in range(a.rank) if k != axis and a.shape[k] != index.shape[k]]
     rows = as_rows(s, a)
     if axis == a.rank - 1 and not same:
-        held = layout.reshape(s, rows, (math.prod(a.shape[:-1]), a.shape[-1], 1))
-        flat = layout.reshape(
+        held = movement.reshape(s, rows, (math.prod(a.shape[:-1]), a.shape[-1], 1))
+        flat = movement.reshape(
             s, from_front(s, index, a.shape[axis]), (held.shape[0], index.shape[-1])
         )
         made = s.apply("gather", [held, flat], rows.dtype)
     else:
-        table = layout.reshape(s, rows, (a.size, 1))
+        table = movement.reshape(s, rows, (a.size, 1))
         made = rows_at(s, table, _flat_places(s, index, a.shape, axis))
-    return from_rows(s, layout.reshape(s, made, index.shape), a.dtype)
+    return from_rows(s, movement.reshape(s, made, index.shape), a.dtype)
 
 
 def _nd_places(s: Scope, index: Array, sizes: Sequence[int], batch: int = 0) -> Array:
     """Return the rows [N, W] that tuples of indices name in N tables of dimensions `sizes`."""
     width = index.shape[-1]
     count = math.prod(index.shape[:batch])
-    flat = layout.reshape(s, index, (count, index.size // (count * width), width))
-    parts = [from_front(s, layout.part(s, flat, 2, k, k + 1), sizes[k]) for k in range(width)]
-    return layout.reshape(s, positions(s, parts, sizes[:width]), flat.shape[:2])
+    flat = movement.reshape(s, index, (count, index.size // (count * width), width))
+    parts = [from_front(s, movement.part(s, flat, 2, k, k + 1), sizes[k]) for k in range(width)]
+    return movement.reshape(s, positions(s, parts, sizes[:width]), flat.shape[:2])
 
 
 def _gather_nd(n: Node) -> Array:
@@ -129,11 +129,11 @@ def _gather_nd(n: Node) -> Array:
     batch, width = int(n.get("batch_dims", 0)), index.shape[-1]
     sizes, rest = a.shape[batch : batch + width], a.shape[batch + width :]
     count = math.prod(a.shape[:batch])
-    table = layout.reshape(s, as_rows(s, a), (count, math.prod(sizes), math.prod(rest)))
+    table = movement.reshape(s, as_rows(s, a), (count, math.prod(sizes), math.prod(rest)))
     places = _nd_places(s, index, sizes, batch)
     whole = s.array(s.whole(table), table.dtype)
     made = s.apply("gather", [whole, places], table.dtype)
-    return from_rows(s, layout.reshape(s, made, (*index.shape[:-1], *rest)), a.dtype)
+    return from_rows(s, movement.reshape(s, made, (*index.shape[:-1], *rest)), a.dtype)
 
 
 # -- writing -------------------------------------------------------------------------------------
@@ -150,15 +150,15 @@ def _word(n: Node) -> str:
 
 def _written(s: Scope, a: Array, index: Array, updates: Array, columns: int, word: str) -> Array:
     """Write rows of so many columns at places of a table, which differ if nothing is combined."""
-    table = layout.reshape(s, a, (a.size // columns, columns))
-    rows = layout.reshape(s, updates, (index.size, columns))
-    flat = layout.reshape(s, index, (index.size,))
+    table = movement.reshape(s, a, (a.size // columns, columns))
+    rows = movement.reshape(s, updates, (index.size, columns))
+    flat = movement.reshape(s, index, (index.size,))
     if word == "set" and flat.data is None:
         made = write_rows(s, as_rows(s, table), flat, as_rows(s, rows))
         made = from_rows(s, made, a.dtype)
     else:
         made = combined_rows(s, table, flat, rows, word)
-    return layout.reshape(s, made, a.shape)
+    return movement.reshape(s, made, a.shape)
 
 
 def _scatter_elements(n: Node) -> Array:
@@ -182,12 +182,12 @@ def _tensor_scatter(n: Node) -> Array:
     starts = n.array(2) if n.has(2) else constant(np.zeros(a.shape[0], np.int64))
     lines = math.prod(a.shape[1:axis])
     columns = math.prod(a.shape[axis + 1 :])
-    start = layout.reshape(s, index32(s, starts), (a.shape[0], 1, 1))
+    start = movement.reshape(s, index32(s, starts), (a.shape[0], 1, 1))
     index = s.add(start, offsets(count, 3, 2))
     if n.get("mode", "linear") == "circular":
         index = s.select(s.greater_equal(index, size), s.sub(index, size), index)
     tables = np.arange(a.shape[0] * lines, dtype=np.int32).reshape(a.shape[0], lines, 1) * size
-    places = layout.broadcast_to(s, s.add(index, constant(tables)), (a.shape[0], lines, count))
+    places = movement.broadcast_to(s, s.add(index, constant(tables)), (a.shape[0], lines, count))
     return _written(s, a, places, update, columns, "set")
 
 
@@ -200,7 +200,7 @@ def _one_hot(n: Node) -> Array:
     axis = int(n.get("axis", -1))
     axis = axis + index.rank + 1 if axis < 0 else axis
     held = converted(s, index, np.float32) if is_float(index.dtype) else index32(s, index)
-    held = layout.reshape(s, held, (*index.shape[:axis], 1, *index.shape[axis:]))
+    held = movement.reshape(s, held, (*index.shape[:axis], 1, *index.shape[axis:]))
     shape = [depth if k == axis else 1 for k in range(held.rank)]
     every = np.arange(depth).reshape(shape)
     # Indices below 0 count from the end.
@@ -208,7 +208,7 @@ def _one_hot(n: Node) -> Array:
     hit = s.either(hit, below)
     bits = s.viewed(values, carrier(values.dtype))
     off, on = (
-        layout.reshape(s, layout.part(s, bits, 0, k, k + 1), (1,) * held.rank) for k in (0, 1)
+        movement.reshape(s, movement.part(s, bits, 0, k, k + 1), (1,) * held.rank) for k in (0, 1)
     )
     return s.viewed(s.select(hit, on, off), values.dtype)
 
@@ -218,13 +218,13 @@ def _extreme_place(word: str) -> Rule:
         s, a = n.scope, n.array(0)
         axis = n.axis(a.rank)
         last = bool(n.get("select_last_index", 0))
-        x = layout.reverse(s, a, (axis,)) if last else a
+        x = movement.reverse(s, a, (axis,)) if last else a
         found = reductions.position(s, x, (axis,), INT32, word)
         if last:
             found = s.sub(a.shape[axis] - 1, found)
         if n.get("keepdims", 1):
             shape = [1 if k == axis else size for k, size in enumerate(a.shape)]
-            found = layout.reshape(s, found, shape)
+            found = movement.reshape(s, found, shape)
         found.limits = (0, a.shape[axis] - 1)
         made = converted(s, found, INT64)
         made.limits = found.limits
@@ -245,7 +245,7 @@ def _compress(n: Node) -> Array:
     s, a = n.scope, n.array(0)
     known = np.flatnonzero(n.known(1))
     if n.get("axis") is None:
-        return taken(s, layout.reshape(s, a, (a.size,)), 0, known)
+        return taken(s, movement.reshape(s, a, (a.size,)), 0, known)
     return taken(s, a, n.axis(a.rank), known)
 
 
@@ -254,12 +254,12 @@ def _hardmax(n: Node) -> Array:
     s, a = n.scope, n.array(0)
     axis, x = n.axis(a.rank, -1 if n.since >= 13 else 1), a
     if n.since < 13:
-        x = layout.reshape(s, a, (math.prod(a.shape[:axis]), math.prod(a.shape[axis:])))
+        x = movement.reshape(s, a, (math.prod(a.shape[:axis]), math.prod(a.shape[axis:])))
         axis = 1
     found = reductions.position(s, x, (axis,), INT32, "max")
-    found = layout.reshape(s, found, [1 if k == axis else size for k, size in enumerate(x.shape)])
+    found = movement.reshape(s, found, [1 if k == axis else size for k, size in enumerate(x.shape)])
     hit = s.equal(found, offsets(x.shape[axis], x.rank, axis))
-    return layout.reshape(s, converted(s, hit, a.dtype), a.shape)
+    return movement.reshape(s, converted(s, hit, a.dtype), a.shape)
 
 
 RULES: Final[dict[str, Rule]] = {

@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 from onnx import helper
 
-from tosa_convert.frontends.lowering import activations, layout, normalization
+from tosa_convert.frontends.lowering import activations, movement, normalization
 from tosa_convert.frontends.lowering.arithmetic import clip
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
 from tosa_convert.frontends.lowering.types import FLOAT32
 from tosa_convert.frontends.onnx.node import Item, Node, Rule
-from tosa_convert.frontends.onnx.rules import quantized
+from tosa_convert.frontends.onnx.rules import quantised
 from tosa_convert.frontends.onnx.rules.elementwise import added, ranked
 from tosa_convert.frontends.onnx.rules.products import matmul
 
@@ -79,7 +79,7 @@ def _fused_matmul(n: Node) -> Array:
         order = [*range(1, rank - 1), 0, rank - 1] if batch and rank > 2 else [*range(rank)]
         if whole:
             order[-2:] = order[-2:][::-1]
-        operands[index] = layout.transpose(n.scope, operands[index], order)
+        operands[index] = movement.transpose(n.scope, operands[index], order)
     made = matmul(n.scope, operands[0], operands[1])
     return activations.scaled(n.scope, made, n.get("alpha", 1.0))
 
@@ -148,7 +148,7 @@ def _unpacked(packed: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
 
 def _real(n: Node, index: int, axis: int = 0) -> Array:
     """Dequantise the operand that its scale and its zero point follow."""
-    return quantized.real(n, quantized.operand(n, index), axis)
+    return quantised.real(n, quantised.operand(n, index), axis)
 
 
 def _in_real_numbers(kind: str, *names: str) -> Rule:
@@ -158,20 +158,20 @@ def _in_real_numbers(kind: str, *names: str) -> Rule:
         if n.get("channels_last", 0):
             raise NotLowered("its channels are the last axis", "transpose around it")
         given = {name: n.get(name) for name in names if name in n.attributes}
-        return quantized.requantised(n, _onnx(n, kind, _real(n, 0), **given), 3)
+        return quantised.requantised(n, _onnx(n, kind, _real(n, 0), **given), 3)
 
     return lower
 
 
 def _qlinear_binary(n: Node) -> Array:
     kind = n.kind.removeprefix("QLinear")
-    return quantized.requantised(n, _onnx(n, kind, _real(n, 0), _real(n, 3)), 6)
+    return quantised.requantised(n, _onnx(n, kind, _real(n, 0), _real(n, 3)), 6)
 
 
 def _qlinear_concat(n: Node) -> Array:
     parts = [_real(n, index) for index in range(2, len(n.given), 3)]
     joined = _onnx(n, "Concat", *parts, axis=int(n.get("axis")))
-    return quantized.requantised(n, joined, 0)
+    return quantised.requantised(n, joined, 0)
 
 
 def _qlinear_reduce_mean(n: Node) -> Array:
@@ -179,29 +179,29 @@ def _qlinear_reduce_mean(n: Node) -> Array:
     if axes is None:
         raise NotLowered("it has no axes", "name the axes")
     made = normalization.mean(n.scope, _real(n, 0), axes, keep)
-    return quantized.requantised(n, made, 3)
+    return quantised.requantised(n, made, 3)
 
 
 def _qgemm(n: Node) -> Array:
     """Multiply bytes to sums of INT32; the bias has the scale of the product."""
-    s, a, b = n.scope, quantized.operand(n, 0), quantized.operand(n, 3)
+    s, a, b = n.scope, quantised.operand(n, 0), quantised.operand(n, 3)
     left, right = (
-        replace(one, x=layout.transpose(s, one.x, (1, 0))) if n.get(name, 0) else one
+        replace(one, x=movement.transpose(s, one.x, (1, 0))) if n.get(name, 0) else one
         for one, name in ((a, "transA"), (b, "transB"))
     )
-    sums = quantized.multiplied(n, left, right)
+    sums = quantised.multiplied(n, left, right)
     if n.has(6):
         sums = _sum(n, sums, n.array(6))
     alpha = constant(np.array([n.get("alpha", 1.0)], np.float32))
     if n.has(7):
-        return quantized.scaled_sums(n, sums, (a.scale, b.scale, alpha), 7, 1)
-    factor = quantized.factor_of(s, (a.scale, b.scale, alpha))
-    return s.mul(s.cast(sums, FLOAT32), layout.reshape(s, factor, (1, factor.size)))
+        return quantised.scaled_sums(n, sums, (a.scale, b.scale, alpha), 7, 1)
+    factor = quantised.factor_of(s, (a.scale, b.scale, alpha))
+    return s.mul(s.cast(sums, FLOAT32), movement.reshape(s, factor, (1, factor.size)))
 
 
 RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(("BiasGelu", "Gelu"), lambda n: activations.gelu(n.scope, _biased(n))),
-    "DequantizeLinear": quantized.RULES["DequantizeLinear"],
+    "DequantizeLinear": quantised.RULES["DequantizeLinear"],
     "FastGelu": lambda n: activations.gelu_tanh(n.scope, _biased(n)),
     "FusedConv": _fused_conv,
     "FusedGemm": _fused_gemm,
@@ -220,7 +220,7 @@ RULES: Final[dict[str, Rule]] = {
     "QLinearReduceMean": _qlinear_reduce_mean,
     "QLinearSigmoid": _in_real_numbers("Sigmoid"),
     "QLinearSoftmax": _in_real_numbers("Softmax", "axis"),
-    "QuantizeLinear": quantized.RULES["QuantizeLinear"],
+    "QuantizeLinear": quantised.RULES["QuantizeLinear"],
     "QuickGelu": lambda n: activations.swish(n.scope, n.array(0), n.get("alpha", 1.702)),
     "SkipLayerNormalization": _skip_layer_normalization,
     "SkipSimplifiedLayerNormalization": _skip_layer_normalization,

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import helper
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.resize import PADS, padded
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
 from tosa_convert.frontends.lowering.types import carrier
@@ -65,12 +65,12 @@ def _reshape(n: Node) -> Array:
     if -1 in sizes:
         others = int(np.prod([size for size in sizes if size != -1]))
         sizes[sizes.index(-1)] = a.size // max(others, 1)
-    return layout.reshape(n.scope, a, sizes)
+    return movement.reshape(n.scope, a, sizes)
 
 
 def _transpose(n: Node) -> Array:
     a = n.array(0)
-    return layout.transpose(n.scope, a, n.get("perm") or range(a.rank)[::-1])
+    return movement.transpose(n.scope, a, n.get("perm") or range(a.rank)[::-1])
 
 
 def dtype_of(number: int) -> np.dtype[Any]:
@@ -98,7 +98,7 @@ def _squeeze(n: Node) -> Array:
     gone = [k for k, size in enumerate(a.shape) if size == 1] if axes is None else axes
     if any(a.shape[k] != 1 for k in gone):
         raise NotLowered("an axis that it leaves out does not have the size 1")
-    return layout.reshape(n.scope, a, [size for k, size in enumerate(a.shape) if k not in gone])
+    return movement.reshape(n.scope, a, [size for k, size in enumerate(a.shape) if k not in gone])
 
 
 def _unsqueeze(n: Node) -> Array:
@@ -107,19 +107,19 @@ def _unsqueeze(n: Node) -> Array:
     axes = _axes(n, a.rank + count, 1) or []
     left = iter(a.shape)
     sizes = [1 if k in axes else next(left) for k in range(a.rank + count)]
-    return layout.reshape(n.scope, a, sizes)
+    return movement.reshape(n.scope, a, sizes)
 
 
 def _flatten(n: Node) -> Array:
     a, axis = n.array(0), int(n.get("axis", 1))
     sizes = math.prod(a.shape[:axis]), math.prod(a.shape[axis:])
-    return layout.reshape(n.scope, a, sizes)
+    return movement.reshape(n.scope, a, sizes)
 
 
 def _expand(n: Node) -> Array:
     a = n.array(0)
     shape = np.broadcast_shapes(a.shape, tuple(n.ints(1)))
-    return layout.broadcast_to(n.scope, a, shape)
+    return movement.broadcast_to(n.scope, a, shape)
 
 
 def _tile(n: Node) -> Array:
@@ -131,7 +131,7 @@ def _tile(n: Node) -> Array:
         repeats = n.ints(1)
     if 0 in repeats:
         return empty(a.dtype, [size * count for size, count in zip(a.shape, repeats, strict=True)])
-    return layout.tile(s, a, repeats)
+    return movement.tile(s, a, repeats)
 
 
 # -- parts ---------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def _slice(n: Node) -> Array:
             first, last = size - 1 - first, size - 1 - last
         low[axis], by[axis] = min(max(first, 0), size), abs(int(step))
         high[axis] = min(max(last, low[axis]), size)
-    return part_of(s, layout.reverse(s, a, backwards) if backwards else a, low, high, by)
+    return part_of(s, movement.reverse(s, a, backwards) if backwards else a, low, high, by)
 
 
 def part_of(
@@ -177,7 +177,7 @@ def part_of(
     shape = [-(-(last - first) // step) for first, last, step in zip(low, high, steps, strict=True)]
     if 0 in shape:
         return empty(a.dtype, shape)
-    return layout.cut(s, a, low, high, steps)
+    return movement.cut(s, a, low, high, steps)
 
 
 def _split(n: Node) -> list[Array]:
@@ -217,8 +217,8 @@ def _pad(n: Node) -> Array:
         else:
             value = n.optional(2) or constant(np.zeros((), a.dtype))
         held = s.viewed(a, carrier(a.dtype))
-        filled = s.viewed(layout.reshape(s, value, ()), carrier(a.dtype))
-        return s.viewed(layout.pad(s, held, low, high, filled), a.dtype)
+        filled = s.viewed(movement.reshape(s, value, ()), carrier(a.dtype))
+        return s.viewed(movement.pad(s, held, low, high, filled), a.dtype)
     if mode not in PADS:
         raise NotLowered(f"the mode {mode} of Pad is not known")
     # Negative pads come first.
@@ -240,8 +240,8 @@ def _depth_to_space(n: Node) -> Array:
         parts, order = (batch, left, size, size, height, width), (0, 1, 4, 2, 5, 3)
     else:
         parts, order = (batch, size, size, left, height, width), (0, 3, 4, 1, 5, 2)
-    moved = layout.transpose(s, layout.reshape(s, a, parts), order)
-    return layout.reshape(s, moved, (batch, left, height * size, width * size))
+    moved = movement.transpose(s, movement.reshape(s, a, parts), order)
+    return movement.reshape(s, moved, (batch, left, height * size, width * size))
 
 
 def _space_to_depth(n: Node) -> Array:
@@ -250,8 +250,8 @@ def _space_to_depth(n: Node) -> Array:
     rows, columns = height // size, width // size
     parts = (batch, channels, rows, size, columns, size)
     order = (0, 1, 3, 5, 2, 4) if n.get("mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
-    moved = layout.transpose(s, layout.reshape(s, a, parts), order)
-    return layout.reshape(s, moved, (batch, channels * size**2, rows, columns))
+    moved = movement.transpose(s, movement.reshape(s, a, parts), order)
+    return movement.reshape(s, moved, (batch, channels * size**2, rows, columns))
 
 
 def _reverse_sequence(n: Node) -> Array:
@@ -260,14 +260,14 @@ def _reverse_sequence(n: Node) -> Array:
     lengths = np.array(n.ints(1))
     batch, time = int(n.get("batch_axis", 1)), int(n.get("time_axis", 0))
     order = [batch, time, *(k for k in range(a.rank) if k not in (batch, time))]
-    moved = layout.transpose(s, a, order)
+    moved = movement.transpose(s, a, order)
     rows = []
     steps = np.arange(a.shape[time])
     for index, length in enumerate(lengths):
         places = np.where(steps < length, length - 1 - steps, steps)
-        row = layout.part(s, moved, 0, index, index + 1)
+        row = movement.part(s, moved, 0, index, index + 1)
         rows.append(taken(s, row, 1, places))
-    return layout.transpose(s, layout.concatenate(s, rows, 0), np.argsort(order).tolist())
+    return movement.transpose(s, movement.concatenate(s, rows, 0), np.argsort(order).tolist())
 
 
 def _trilu(n: Node) -> Array:
@@ -311,7 +311,7 @@ def _center_crop_pad(n: Node) -> Array:
         high[axis] = more - low[axis]
     kind = carrier(a.dtype)
     zero = constant(np.zeros((), kind))
-    return s.viewed(layout.pad(s, s.viewed(a, kind), low, high, zero), a.dtype)
+    return s.viewed(movement.pad(s, s.viewed(a, kind), low, high, zero), a.dtype)
 
 
 def _dropout(n: Node) -> list[Array]:
@@ -334,7 +334,7 @@ RULES: Final[dict[str, Rule]] = {
     "Size": lambda n: constant(np.array(n.array(0).size, np.int64)),
     "Transpose": _transpose,
     "CenterCropPad": _center_crop_pad,
-    "Concat": lambda n: layout.concatenate(n.scope, n.arrays, n.axis(n.array(0).rank, 1)),
+    "Concat": lambda n: movement.concatenate(n.scope, n.arrays, n.axis(n.array(0).rank, 1)),
     "DepthToSpace": _depth_to_space,
     "Dropout": _dropout,
     "Expand": _expand,

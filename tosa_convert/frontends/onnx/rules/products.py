@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, matrices, spectral
+from tosa_convert.frontends.lowering import matrices, movement, spectral
 from tosa_convert.frontends.lowering.arithmetic import mul
 from tosa_convert.frontends.lowering.products import (
     Window,
@@ -29,27 +29,27 @@ def matmul(s: Scope, a: Array, b: Array, dtype: Any = None, zeros: Zeros = (0, 0
     """Multiply as numpy does, with broadcasting. dtype: of the result. zeros: zero points of bytes."""
     kind = a.dtype if dtype is None else dtype
     is_row, is_column = a.rank == 1, b.rank == 1
-    a = layout.reshape(s, a, (1, *a.shape)) if is_row else a
-    b = layout.reshape(s, b, (*b.shape, 1)) if is_column else b
+    a = movement.reshape(s, a, (1, *a.shape)) if is_row else a
+    b = movement.reshape(s, b, (*b.shape, 1)) if is_column else b
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
     if math.prod(b.shape[:-2]) == 1:
         # The batch of the first operand adds rows.
-        left = layout.reshape(s, a, (1, a.size // a.shape[-1], a.shape[-1]))
-        right = layout.reshape(s, b, (1, *b.shape[-2:]))
+        left = movement.reshape(s, a, (1, a.size // a.shape[-1], a.shape[-1]))
+        right = movement.reshape(s, b, (1, *b.shape[-2:]))
     else:
         count = math.prod(batch)
         left, right = (
-            layout.reshape(
+            movement.reshape(
                 s,
-                layout.broadcast_to(s, item, (*batch, *item.shape[-2:])),
+                movement.broadcast_to(s, item, (*batch, *item.shape[-2:])),
                 (count, *item.shape[-2:]),
             )
             for item in (a, b)
         )
     made = product(s, left, right, kind, zeros)
     shape = (*shape[:-2], *shape[-2:][is_row : 2 - is_column])
-    return layout.reshape(s, made, shape)
+    return movement.reshape(s, made, shape)
 
 
 def _matmul(n: Node) -> Array:
@@ -61,8 +61,8 @@ def _matmul(n: Node) -> Array:
 
 def _gemm(n: Node) -> Array:
     s, (a, b) = n.scope, n.arrays[:2]
-    a = layout.transpose(s, a, (1, 0)) if n.get("transA", 0) else a
-    b = layout.transpose(s, b, (1, 0)) if n.get("transB", 0) else b
+    a = movement.transpose(s, a, (1, 0)) if n.get("transA", 0) else a
+    b = movement.transpose(s, b, (1, 0)) if n.get("transB", 0) else b
     made = _scaled(s, matmul(s, a, b), n.get("alpha", 1.0))
     c, beta = n.optional(2), n.get("beta", 1.0)
     if c is None or not beta:
@@ -187,7 +187,7 @@ def contracted(s: Scope, letters: Sequence[str], arrays: Sequence[Array], wanted
     if gone:
         made = summed(s, made, gone)
         made_letters = "".join(c for c in made_letters if c in wanted)
-    return layout.transpose(s, made, [made_letters.index(c) for c in wanted])
+    return movement.transpose(s, made, [made_letters.index(c) for c in wanted])
 
 
 def _of_diagonals(s: Scope, text: str, a: Array) -> tuple[str, Array]:
@@ -223,10 +223,10 @@ def _pair(
         if sizes[0] == sizes[1]:
             continue
         if sizes[0] == 1:
-            a = layout.reshape(s, a, [n for k, n in enumerate(a.shape) if left[k] != c])
+            a = movement.reshape(s, a, [n for k, n in enumerate(a.shape) if left[k] != c])
             left = left.replace(c, "")
         else:
-            b = layout.reshape(s, b, [n for k, n in enumerate(b.shape) if right[k] != c])
+            b = movement.reshape(s, b, [n for k, n in enumerate(b.shape) if right[k] != c])
             right = right.replace(c, "")
     shared = [c for c in left if c in right]
     summed_letters = [c for c in shared if c not in later]
@@ -261,7 +261,7 @@ def _stft(n: Node) -> Array:
     if window is None and not n.has(3):
         raise NotLowered("it has neither a window nor a length of frames")
     length = n.number(3) if n.has(3) else (window.size if window else 0)
-    flat = layout.reshape(n.scope, signal, signal.shape[:2])
+    flat = movement.reshape(n.scope, signal, signal.shape[:2])
     is_onesided = bool(n.get("onesided", 1))
     return spectral.stft(n.scope, flat, window, n.number(1), length, is_onesided)
 

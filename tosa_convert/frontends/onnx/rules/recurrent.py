@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from tosa_convert.frontends.lowering import activations, layout, recurrent
+from tosa_convert.frontends.lowering import activations, movement, recurrent
 from tosa_convert.frontends.lowering.recurrent import Activation, Run, States, Weights
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
 from tosa_convert.frontends.onnx.node import Node, Rule
@@ -70,7 +70,7 @@ def _layer(
             if n.has(index):
                 state = n.array(index)
                 state = _swapped(s, state) if is_batch_first else state
-                begin.append(layout.part(s, state, 0, number, number + 1))
+                begin.append(movement.part(s, state, 0, number, number + 1))
             else:
                 begin.append(recurrent.zero_state(batch, hidden, x.dtype))
         own = given[number * len(names) : (number + 1) * len(names)]
@@ -88,14 +88,14 @@ def _results(
     s, first = n.scope, outputs[0][0]
     made = []
     steps = [step for steps in zip(*outputs, strict=True) for step in steps]
-    y = layout.concatenate(s, steps, 0) if n.wanted[0] else first
+    y = movement.concatenate(s, steps, 0) if n.wanted[0] else first
     if n.wanted[0]:
-        y = layout.reshape(s, y, (len(outputs[0]), len(outputs), *first.shape[1:]))
-        y = layout.transpose(s, y, (2, 0, 1, 3)) if is_batch_first else y
+        y = movement.reshape(s, y, (len(outputs[0]), len(outputs), *first.shape[1:]))
+        y = movement.transpose(s, y, (2, 0, 1, 3)) if is_batch_first else y
     made.append(y)
     for index in range(len(ends[0])):
         if index + 1 < len(n.wanted) and n.wanted[index + 1]:
-            last = layout.concatenate(s, [end[index] for end in ends], 0)
+            last = movement.concatenate(s, [end[index] for end in ends], 0)
             made.append(_swapped(s, last) if is_batch_first else last)
         else:
             made.append(first)
@@ -103,21 +103,21 @@ def _results(
 
 
 def _swapped(s: Scope, a: Array) -> Array:
-    return layout.transpose(s, a, (1, 0, 2))
+    return movement.transpose(s, a, (1, 0, 2))
 
 
 def _weights(n: Node, number: int) -> Weights:
     s = n.scope
-    inputs, states = (layout.row(s, n.array(index), number) for index in (1, 2))
+    inputs, states = (movement.row(s, n.array(index), number) for index in (1, 2))
     if not n.has(3):
         return Weights(inputs, states)
-    both = layout.row(s, n.array(3), number)
-    return Weights(inputs, states, *layout.split(s, both, [both.size // 2] * 2, 0))
+    both = movement.row(s, n.array(3), number)
+    return Weights(inputs, states, *movement.split(s, both, [both.size // 2] * 2, 0))
 
 
 def _lstm(n: Node) -> list[Array]:
     def direction_of(number: int) -> _Direction:
-        looks = layout.row(n.scope, n.array(7), number) if n.has(7) else None
+        looks = movement.row(n.scope, n.array(7), number) if n.has(7) else None
         coupled = bool(n.get("input_forget", 0))
         return partial(recurrent.lstm, peepholes=looks, is_coupled=coupled)
 

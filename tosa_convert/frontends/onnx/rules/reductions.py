@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, normalization, reductions
+from tosa_convert.frontends.lowering import movement, normalization, reductions
 from tosa_convert.frontends.lowering.arithmetic import mul
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.functions import sqrt
@@ -45,7 +45,7 @@ def _reduction(
         made = function(s, a, axes)
         if n.get("keepdims", 1):
             return made
-        return layout.reshape(s, made, [size for k, size in enumerate(a.shape) if k not in axes])
+        return movement.reshape(s, made, [size for k, size in enumerate(a.shape) if k not in axes])
 
     return rule
 
@@ -97,7 +97,7 @@ def _cumulative(word: str, neutral: int) -> Rule:
         if n.get("exclusive", 0):
             low, high = [0] * a.rank, [0] * a.rank
             low[axis], high[axis] = (-1, 1) if backwards else (1, -1)
-            a = layout.pad(s, a, low, high, constant(np.asarray(neutral, a.dtype)))
+            a = movement.pad(s, a, low, high, constant(np.asarray(neutral, a.dtype)))
         return reductions.cumulative(s, a, axis, backwards, word)
 
     return rule
@@ -116,8 +116,8 @@ def _along_axis(function: Callable[[Scope, Array, int], Array]) -> Rule:
         axis = n.axis(a.rank, 1)
         if math.prod(a.shape[axis + 1 :]) == 1 and a.rank:
             return function(s, a, axis)
-        flat = layout.reshape(s, a, (math.prod(a.shape[:axis]), math.prod(a.shape[axis:])))
-        return layout.reshape(s, function(s, flat, 1), a.shape)
+        flat = movement.reshape(s, a, (math.prod(a.shape[:axis]), math.prod(a.shape[axis:])))
+        return movement.reshape(s, function(s, flat, 1), a.shape)
 
     return rule
 
@@ -196,7 +196,7 @@ def _likelihood_loss(n: Node, scores: Array) -> Array:
     """Return minus the score of each label, weighted, and reduced by an attribute."""
     s, classes, labels, weights = n.scope, scores.shape[1], n.array(1), n.optional(2)
     held = converted(s, labels, INT32)
-    held = layout.reshape(s, held, (held.shape[0], 1, *held.shape[1:]))
+    held = movement.reshape(s, held, (held.shape[0], 1, *held.shape[1:]))
     shape = [classes if k == 1 else 1 for k in range(scores.rank)]
     every = constant(np.arange(classes, dtype=np.int32).reshape(shape))
     hit = s.equal(held, every)
@@ -204,25 +204,25 @@ def _likelihood_loss(n: Node, scores: Array) -> Array:
     factor = (
         constant(np.ones((1,) * scores.rank, scores.dtype))
         if weights is None
-        else layout.reshape(s, converted(s, weights, scores.dtype), shape)
+        else movement.reshape(s, converted(s, weights, scores.dtype), shape)
     )
     if ignored is not None and 0 <= int(ignored) < classes:
         kept = (np.arange(classes) != int(ignored)).reshape(shape)
         factor = s.select(constant(kept), factor, constant(np.zeros(shape, scores.dtype)))
     weighted = mul(s, scores, factor)
     loss = s.elementwise("negate", total(s, s.select(hit, weighted, 0), [1]))
-    loss = layout.reshape(s, loss, labels.shape)
+    loss = movement.reshape(s, loss, labels.shape)
     word = n.get("reduction", "mean")
     if word == "none":
         return loss
     axes = list(range(loss.rank))
-    made = layout.reshape(s, total(s, loss, axes), ())
+    made = movement.reshape(s, total(s, loss, axes), ())
     if word == "sum":
         return made
     if weights is None and ignored is None:
         return s.mul(made, 1 / loss.size)
     share = total(s, s.select(hit, factor, 0), [1])
-    count = layout.reshape(s, total(s, share, list(range(share.rank))), ())
+    count = movement.reshape(s, total(s, share, list(range(share.rank))), ())
     return s.mul(made, s.elementwise("reciprocal", count))
 
 

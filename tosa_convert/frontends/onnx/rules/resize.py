@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, resize, sampling
+from tosa_convert.frontends.lowering import image_sampling, movement, resize
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
 from tosa_convert.frontends.lowering.types import is_float, is_small
@@ -229,12 +229,12 @@ def _grid_sample(n: Node) -> Array:
     mode = str(n.get("mode", "linear")).removeprefix("bi")
     padding = str(n.get("padding_mode", "zeros"))
     is_aligned = bool(n.get("align_corners", 0))
-    return sampling.grid_sample(n.scope, image, n.array(1), mode, padding, is_aligned)
+    return image_sampling.grid_sample(n.scope, image, n.array(1), mode, padding, is_aligned)
 
 
 def _affine_grid(n: Node) -> Array:
     sizes = n.ints(1)[2:]
-    return sampling.affine_grid(n.scope, n.array(0), sizes, bool(n.get("align_corners", 0)))
+    return image_sampling.affine_grid(n.scope, n.array(0), sizes, bool(n.get("align_corners", 0)))
 
 
 def _roi_align(n: Node) -> Array:
@@ -247,12 +247,12 @@ def _roi_align(n: Node) -> Array:
     is_half = n.get("coordinate_transformation_mode", default) == "half_pixel"
     made = [int(n.get(name, 1)) for name in ("output_height", "output_width")]
     rows, columns = (
-        sampling.Region(size, count, number)
+        image_sampling.Region(size, count, number)
         for size, count in zip(image.shape[2:], made, strict=True)
     )
     scale = float(n.get("spatial_scale", 1.0))
     given = n.scope, image, n.array(1), n.array(2)
-    return sampling.roi_align(*given, (rows, columns), scale, is_half)
+    return image_sampling.roi_align(*given, (rows, columns), scale, is_half)
 
 
 def _deform_conv(n: Node) -> Array:
@@ -264,16 +264,16 @@ def _deform_conv(n: Node) -> Array:
         raise NotLowered(f"it has {len(sizes)} axes, and the definition is of two")
     groups, made = int(n.get("offset_group", 1)), offset.shape[2:]
     count = math.prod(kernel)
-    moves = layout.reshape(s, offset, (batch * groups, count, 2, *made))
+    moves = movement.reshape(s, offset, (batch * groups, count, 2, *made))
     places = [_places(n, moves, axis, size, kernel) for axis, size in enumerate(sizes)]
-    grid = layout.concatenate(s, places[::-1], 3)
-    image = layout.reshape(s, x, (batch * groups, channels // groups, *sizes))
-    values = sampling.grid_sample(s, image, grid)
+    grid = movement.concatenate(s, places[::-1], 3)
+    image = movement.reshape(s, x, (batch * groups, channels // groups, *sizes))
+    values = image_sampling.grid_sample(s, image, grid)
     if n.has(4):
-        mask = layout.reshape(s, n.array(4), (batch * groups, 1, count * made[0], made[1]))
+        mask = movement.reshape(s, n.array(4), (batch * groups, 1, count * made[0], made[1]))
         values = s.mul(values, mask)
-    values = layout.reshape(s, values, (batch, channels * count, *made))
-    filters = layout.reshape(s, weight, (outputs, each * count, 1, 1))
+    values = movement.reshape(s, values, (batch, channels * count, *made))
+    filters = movement.reshape(s, weight, (outputs, each * count, 1, 1))
     # The node's other attributes say where the points are.
     point = replace(n, attributes={"group": int(n.get("group", 1))})
     return convolved(point, values, filters, n.optional(3), values.dtype)
@@ -290,10 +290,10 @@ def _places(n: Node, moves: Array, axis: int, size: int, kernel: list[int]) -> A
     # From the first to the last element is -1 + 1/size to 1 - 1/size.
     start = line.reshape((-1, 1, made[0], 1) if not axis else (1, -1, 1, made[1]))
     start = np.broadcast_to(start, (*kernel, *made)).reshape(1, -1, 1, *made)
-    part = layout.part(s, moves, 2, axis, axis + 1)
+    part = movement.part(s, moves, 2, axis, axis + 1)
     at = s.add(part, constant(start.astype(moves.dtype)))
     at = s.add(s.mul(at, 2 / size), 1 / size - 1)
-    return layout.reshape(s, at, (moves.shape[0], moves.shape[1] * made[0], made[1], 1))
+    return movement.reshape(s, at, (moves.shape[0], moves.shape[1] * made[0], made[1], 1))
 
 
 #: Upsample is Resize's predecessor, which has no positions and no region of interest either.

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, windows
+from tosa_convert.frontends.lowering import movement, windows
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.functions import power, sqrt
 from tosa_convert.frontends.lowering.indexing import as_rows, from_rows, index32, write_rows
@@ -133,10 +133,10 @@ def _max_unpool(n: Node) -> Array:
             "leave out the sizes",
         )
     zeros = Array(x.dtype, (math.prod(wanted), 1), np.zeros((1, 1), x.dtype))
-    places = layout.reshape(s, index32(s, n.array(1)), (x.size,))
-    rows = layout.reshape(s, as_rows(s, x), (x.size, 1))
+    places = movement.reshape(s, index32(s, n.array(1)), (x.size,))
+    rows = movement.reshape(s, as_rows(s, x), (x.size, 1))
     made = write_rows(s, as_rows(s, zeros), places, rows)
-    return layout.reshape(s, from_rows(s, made, x.dtype), wanted)
+    return movement.reshape(s, from_rows(s, made, x.dtype), wanted)
 
 
 def _column_to_image(n: Node) -> Array:
@@ -161,9 +161,9 @@ def _column_to_image(n: Node) -> Array:
         at = [place[a] * steps[a] - pads[a] + inner[a] * gaps[a] for a in range(count)]
         if all(0 <= p < size for p, size in zip(at, image, strict=True)):
             matrix[row, np.ravel_multi_index(at, image)] = 1
-    flat = layout.reshape(s, x, (1, batch * channels, inputs))
+    flat = movement.reshape(s, x, (1, batch * channels, inputs))
     made = by_matrix(s, flat, matrix)
-    return layout.reshape(s, made, (batch, channels, *image))
+    return movement.reshape(s, made, (batch, channels, *image))
 
 
 RULES: Final[dict[str, Rule]] = {

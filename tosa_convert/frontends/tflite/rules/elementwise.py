@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import activations, arithmetic, functions, layout
+from tosa_convert.frontends.lowering import activations, arithmetic, functions, movement
 from tosa_convert.frontends.lowering.arithmetic import computed, divided
 from tosa_convert.frontends.lowering.conversion import bitcast, converted
 from tosa_convert.frontends.lowering.reductions import by_operator
@@ -181,7 +181,7 @@ def _buckets(n: Node) -> Array:
     s, x, bounds = n.scope, n.array(0), n.operator.options.numbers(0, "f")
     if not bounds:
         return Array(INT32, x.shape, np.zeros((1,) * x.rank, np.int32))
-    each = layout.reshape(s, converted(s, x, FLOAT32), (*x.shape, 1))
+    each = movement.reshape(s, converted(s, x, FLOAT32), (*x.shape, 1))
     is_below = s.greater(constant(np.array(bounds, np.float32)), each)
     passed = s.cast(s.elementwise("logical_not", is_below), INT32)
     return by_operator(s, passed, (x.rank,), "reduce_sum")

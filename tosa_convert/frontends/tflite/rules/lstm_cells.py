@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import clip
 from tosa_convert.frontends.lowering.normalization import layer_norm
 from tosa_convert.frontends.lowering.recurrent import States
@@ -19,7 +19,7 @@ from tosa_convert.frontends.tflite import integer_functions
 from tosa_convert.frontends.tflite.rescale import gathered, rescaled
 from tosa_convert.frontends.tflite.rules.lstm_integers import Integers
 from tosa_convert.frontends.tflite.rules.normalization import high_product, inverse_root
-from tosa_convert.frontends.tflite.rules.quantized import halved
+from tosa_convert.frontends.tflite.rules.quantised import halved
 from tosa_convert.frontends.tflite.rules.sequences import activate, matrix_of, product
 from tosa_convert.frontends.tflite.scales import RANGES
 
@@ -66,7 +66,7 @@ class LstmCell(ABC):
 
     def parts(self, s: Scope, total: Array) -> dict[str, Array]:
         sizes = [total.shape[3] // len(self.gates)] * len(self.gates)
-        return dict(zip(self.gates, layout.split(s, total, sizes, 3), strict=True))
+        return dict(zip(self.gates, movement.split(s, total, sizes, 3), strict=True))
 
 
 class FloatCell(LstmCell):

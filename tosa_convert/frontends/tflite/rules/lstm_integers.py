@@ -9,7 +9,7 @@ from typing import Final
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.tflite.node import Node
 from tosa_convert.frontends.tflite.read import Tensor
-from tosa_convert.frontends.tflite.rules.quantized import power_of_two
+from tosa_convert.frontends.tflite.rules.quantised import power_of_two
 from tosa_convert.frontends.tflite.rules.sequences import OTHER
 from tosa_convert.frontends.tflite.scales import RANGES, Scale, rescale_of, single
 

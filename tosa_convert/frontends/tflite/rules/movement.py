@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.indexing import (
     as_rows,
@@ -36,7 +36,7 @@ _MOST: Final = 1 << 24
 
 
 def reshaped(n: Node, a: Array, shape: Sequence[int]) -> Array:
-    return layout.reshape(n.scope, a, shape)
+    return movement.reshape(n.scope, a, shape)
 
 
 def _reshape(n: Node) -> Array:
@@ -81,7 +81,7 @@ def _common_shape(n: Node) -> Array:
     rank = max(shape.size for shape in shapes)
     ones = [constant(np.ones(rank - shape.size, shape.dtype)) for shape in shapes]
     first, second = (
-        layout.concatenate(s, [one, shape], 0) for one, shape in zip(ones, shapes, strict=True)
+        movement.concatenate(s, [one, shape], 0) for one, shape in zip(ones, shapes, strict=True)
     )
     return s.select(s.equal(first, 1), second, first)
 
@@ -94,17 +94,17 @@ def _transpose(n: Node) -> Array:
     axes = [place(axis, a.rank) for axis in order]
     if sorted(axes) != list(range(a.rank)):
         raise ValueError("axes")
-    return layout.transpose(n.scope, a, axes)
+    return movement.transpose(n.scope, a, axes)
 
 
 def _reverse(n: Node) -> Array:
     a = n.array(0)
-    return layout.reverse(n.scope, a, [place(axis, a.rank) for axis in n.ints(1)])
+    return movement.reverse(n.scope, a, [place(axis, a.rank) for axis in n.ints(1)])
 
 
 def _blocks(n: Node, a: Array, sizes: Sequence[int], order: Sequence[int]) -> Array:
     s = n.scope
-    return layout.transpose(s, layout.reshape(s, a, sizes), order)
+    return movement.transpose(s, movement.reshape(s, a, sizes), order)
 
 
 def _depth_to_space(n: Node) -> Array:
@@ -129,7 +129,7 @@ def _space_to_batch(n: Node) -> Array:
     axes = _spatial(a, block)
     rest = a.rank - axes - 1
     low, high = ([0, *(pair[end] for pair in pads), *(0,) * rest] for end in (0, 1))
-    a = layout.pad(s, a, low, high, n.result_zero if n.is_quantised else 0)
+    a = movement.pad(s, a, low, high, n.result_zero if n.is_quantised else 0)
     sizes = [a.shape[0]]
     for size, own in zip(a.shape[1:], block, strict=False):
         sizes += [size // own, own]
@@ -156,7 +156,7 @@ def _batch_to_space(n: Node) -> Array:
     starts = [0, *(pair[0] for pair in crops), *(0,) * (a.rank - axes - 1)]
     ends = [size - pair[1] for size, pair in zip(large, crops, strict=True)]
     stops = [count, *ends, *a.shape[axes + 1 :]]
-    return layout.cut(s, made, starts, stops)
+    return movement.cut(s, made, starts, stops)
 
 
 def _spatial(a: Array, block: Sequence[int]) -> int:
@@ -170,14 +170,14 @@ def _reverse_sequence(n: Node) -> Array:
     s, x, counts = n.scope, n.array(0), n.array(1)
     first, second = n.axis(1, x.rank), n.axis(0, x.rank)
     rest = [axis for axis in range(x.rank) if axis not in (first, second)]
-    moved = layout.transpose(s, x, (first, second, *rest))
+    moved = movement.transpose(s, x, (first, second, *rest))
     rows, size = moved.shape[:2]
-    flat = layout.reshape(s, moved, (rows, size, math.prod(moved.shape[2:])))
+    flat = movement.reshape(s, moved, (rows, size, math.prod(moved.shape[2:])))
     places = constant(np.arange(size, dtype=np.int32).reshape(1, size))
-    count = layout.reshape(s, index32(s, counts), (rows, 1))
+    count = movement.reshape(s, index32(s, counts), (rows, 1))
     index = s.select(s.greater(count, places), s.sub(s.sub(count, 1), places), places)
-    made = layout.reshape(s, rows_of_batches(s, flat, index), moved.shape)
-    return layout.transpose(s, made, np.argsort((first, second, *rest)).tolist())
+    made = movement.reshape(s, rows_of_batches(s, flat, index), moved.shape)
+    return movement.transpose(s, made, np.argsort((first, second, *rest)).tolist())
 
 
 # -- joined and taken apart ------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def _concatenation(n: Node) -> Array:
         if n.result.dtype != "uint8":
             raise NotLowered("TFLite joins elements of one scale", "requantise the operands")
         parts = [_requantized(n, part, at) for at, part in enumerate(parts)]
-    made = layout.concatenate(n.scope, parts, n.axis(0, parts[0].rank))
+    made = movement.concatenate(n.scope, parts, n.axis(0, parts[0].rank))
     return n.activated(made, 1)
 
 
@@ -208,14 +208,14 @@ def _pack(n: Node) -> Array:
     shape = parts[0].shape
     axis = n.axis(1, len(shape) + 1)
     if axis == len(shape):
-        return layout.stack(n.scope, parts, axis)
-    joined = layout.concatenate(n.scope, parts, axis)
+        return movement.stack(n.scope, parts, axis)
+    joined = movement.concatenate(n.scope, parts, axis)
     return reshaped(n, joined, (*shape[:axis], len(parts), *shape[axis:]))
 
 
 def _unpack(n: Node) -> list[Array]:
     a = n.array(0)
-    return layout.unstack(n.scope, a, n.axis(1, a.rank))
+    return movement.unstack(n.scope, a, n.axis(1, a.rank))
 
 
 def _split(n: Node) -> list[Array]:
@@ -224,7 +224,7 @@ def _split(n: Node) -> list[Array]:
     count = len(n.results)
     if a.shape[axis] % count:
         raise ValueError("parts")
-    return layout.split(n.scope, a, [a.shape[axis] // count] * count, axis)
+    return movement.split(n.scope, a, [a.shape[axis] // count] * count, axis)
 
 
 def _split_by_sizes(n: Node) -> list[Array]:
@@ -236,7 +236,7 @@ def _split_by_sizes(n: Node) -> list[Array]:
         sizes = [left if size == -1 else size for size in sizes]
     if sum(sizes) != a.shape[axis] or min(sizes) < 0:
         raise ValueError("parts")
-    return layout.split(n.scope, a, sizes, axis)
+    return movement.split(n.scope, a, sizes, axis)
 
 
 # -- slices and borders ----------------------------------------------------------------------------
@@ -248,8 +248,8 @@ def _slice(n: Node) -> Array:
     if begin.data is None:
         if -1 in sizes:
             raise NotLowered("it begins at a computed position and ends at the end")
-        starts = [layout.part(s, begin, 0, axis, axis + 1) for axis in range(a.rank)]
-        return dynamic_slice(s, a, [layout.reshape(s, one, ()) for one in starts], sizes)
+        starts = [movement.part(s, begin, 0, axis, axis + 1) for axis in range(a.rank)]
+        return dynamic_slice(s, a, [movement.reshape(s, one, ()) for one in starts], sizes)
     first = n.ints(1)
     stops = [
         whole if size == -1 else start + size
@@ -257,7 +257,7 @@ def _slice(n: Node) -> Array:
     ]
     if min(first) < 0 or any(stop > whole for stop, whole in zip(stops, a.shape, strict=True)):
         raise ValueError("beyond the ends")
-    return layout.cut(s, a, first, stops)
+    return movement.cut(s, a, first, stops)
 
 
 def _strided_slice(n: Node) -> Array:
@@ -293,14 +293,14 @@ def _strided_slice(n: Node) -> Array:
         shape.append(len(places))
     shape += a.shape[len(taken) :]
     taken += map(range, a.shape[len(taken) :])
-    return layout.reshape(s, _taken(n, a, taken), shape)
+    return movement.reshape(s, _taken(n, a, taken), shape)
 
 
 def _taken(n: Node, a: Array, axes: Sequence[range]) -> Array:
     """Return the elements at places along each axis."""
     s, steps = n.scope, [abs(places.step) for places in axes]
     backwards = [axis for axis, step in enumerate(steps) if step != axes[axis].step]
-    a = layout.reverse(s, a, backwards)
+    a = movement.reverse(s, a, backwards)
     starts = [
         size - 1 - places.start if axis in backwards else places.start
         for axis, (size, places) in enumerate(zip(a.shape, axes, strict=True))
@@ -309,7 +309,7 @@ def _taken(n: Node, a: Array, axes: Sequence[range]) -> Array:
         start + (len(places) - 1) * step + 1
         for start, places, step in zip(starts, axes, steps, strict=True)
     ]
-    return layout.cut(s, a, starts, stops, steps)
+    return movement.cut(s, a, starts, stops, steps)
 
 
 def _pad(n: Node) -> Array:
@@ -321,8 +321,8 @@ def _pad(n: Node) -> Array:
     low, high = ([pair[end] for pair in pads] for end in (0, 1))
     filling: Any = n.result_zero if n.is_quantised else 0
     if n.has(2):
-        filling = layout.reshape(s, n.like(2), ())
-    made = layout.pad(s, a, low, high, filling)
+        filling = movement.reshape(s, n.like(2), ())
+    made = movement.pad(s, a, low, high, filling)
     if not n.has(2) and a.rank == 4 and pads[0] == pads[3] == (0, 0):
         n.walk.padded.append((made, a, [(low[at], high[at]) for at in (1, 2)]))
     return made
@@ -337,12 +337,12 @@ def _mirror_pad(n: Node) -> Array:
             raise ValueError("borders")
         parts = [a]
         if low:
-            first = layout.part(s, a, axis, skip, skip + low)
-            parts.insert(0, layout.reverse(s, first, (axis,)))
+            first = movement.part(s, a, axis, skip, skip + low)
+            parts.insert(0, movement.reverse(s, first, (axis,)))
         if high:
-            last = layout.part(s, a, axis, size - skip - high, size - skip)
-            parts.append(layout.reverse(s, last, (axis,)))
-        a = layout.concatenate(s, parts, axis)
+            last = movement.part(s, a, axis, size - skip - high, size - skip)
+            parts.append(movement.reverse(s, last, (axis,)))
+        a = movement.concatenate(s, parts, axis)
     return a
 
 
@@ -358,19 +358,19 @@ def _tile(n: Node) -> Array:
         if math.prod(shape) > _MOST:
             raise NotLowered(f"it makes {math.prod(shape)} elements of a constant")
         return constant(np.tile(whole_data(a), times))
-    return layout.tile(n.scope, a, times)
+    return movement.tile(n.scope, a, times)
 
 
 def _broadcast_to(n: Node) -> Array:
     a, shape = n.array(0), tuple(n.ints(1))
     if np.broadcast_shapes(a.shape, shape) != shape:
         raise ValueError("shapes")
-    return layout.broadcast_to(n.scope, a, shape)
+    return movement.broadcast_to(n.scope, a, shape)
 
 
 def _fill(n: Node) -> Array:
-    value = layout.reshape(n.scope, n.array(1), ())
-    return layout.broadcast_to(n.scope, value, n.ints(0))
+    value = movement.reshape(n.scope, n.array(1), ())
+    return movement.broadcast_to(n.scope, value, n.ints(0))
 
 
 def _range(n: Node) -> Array:
@@ -385,10 +385,10 @@ def _one_hot(n: Node) -> Array:
     on, off = n.array(2), n.like(3, 2)
     rank = indices.rank + 1
     axis = place(n.option(0), rank)
-    each = layout.reshape(s, indices, (*indices.shape[:axis], 1, *indices.shape[axis:]))
+    each = movement.reshape(s, indices, (*indices.shape[:axis], 1, *indices.shape[axis:]))
     shape = [depth if k == axis else 1 for k in range(rank)]
-    is_on = s.equal(each, layout.iota(indices.dtype, shape, axis))
-    return s.select(is_on, *(layout.reshape(s, one, (1,) * rank) for one in (on, off)))
+    is_on = s.equal(each, movement.iota(indices.dtype, shape, axis))
+    return s.select(is_on, *(movement.reshape(s, one, (1,) * rank) for one in (on, off)))
 
 
 def _diagonal(n: Node) -> Array:
@@ -404,8 +404,8 @@ def _diagonal(n: Node) -> Array:
             raise NotLowered("its matrices are not square", "use square matrices")
     else:
         others = constant(np.zeros((), diagonal.dtype))
-    rows = layout.reshape(s, diagonal, (*diagonal.shape, 1))
-    rows = layout.broadcast_to(s, rows, (*diagonal.shape, size))
+    rows = movement.reshape(s, diagonal, (*diagonal.shape, 1))
+    rows = movement.broadcast_to(s, rows, (*diagonal.shape, size))
     return s.select(is_diagonal, rows, others)
 
 
@@ -426,25 +426,25 @@ def _gather(n: Node) -> Array:
     if math.prod(middle) != 1:
         if batches:
             order = [*range(batches), axis, *range(batches, axis), *range(axis + 1, a.rank)]
-            moved = layout.transpose(s, a, order)
+            moved = movement.transpose(s, a, order)
             columns = math.prod(middle) * math.prod(after)
-            table = layout.reshape(s, moved, (count, a.shape[axis], columns))
-            flat = layout.reshape(s, places, (count, math.prod(taken)))
+            table = movement.reshape(s, moved, (count, a.shape[axis], columns))
+            flat = movement.reshape(s, places, (count, math.prod(taken)))
             found = rows_of_batches(s, table, flat)
-            found = layout.reshape(s, found, (*a.shape[:batches], *taken, *middle, *after))
+            found = movement.reshape(s, found, (*a.shape[:batches], *taken, *middle, *after))
             first = batches + len(taken)
             last = first + len(middle)
             order = [*range(batches), *range(first, last), *range(batches, first)]
-            return layout.transpose(s, found, [*order, *range(last, found.rank)])
+            return movement.transpose(s, found, [*order, *range(last, found.rank)])
         count = math.prod(middle)
-        table = layout.reshape(s, a, (count, a.shape[axis], math.prod(after)))
-        flat = layout.reshape(s, places, (1, math.prod(taken)))
-        flat = layout.broadcast(s, flat, (count, flat.shape[1]), (0, 1))
+        table = movement.reshape(s, a, (count, a.shape[axis], math.prod(after)))
+        flat = movement.reshape(s, places, (1, math.prod(taken)))
+        flat = movement.broadcast(s, flat, (count, flat.shape[1]), (0, 1))
     else:
-        table = layout.reshape(s, a, (count, a.shape[axis], math.prod(after)))
-        flat = layout.reshape(s, places, (count, math.prod(taken)))
+        table = movement.reshape(s, a, (count, a.shape[axis], math.prod(after)))
+        flat = movement.reshape(s, places, (count, math.prod(taken)))
     found = rows_of_batches(s, table, flat)
-    return layout.reshape(s, found, (*a.shape[:axis], *taken, *after))
+    return movement.reshape(s, found, (*a.shape[:axis], *taken, *after))
 
 
 def _inside(n: Node, index: Array, size: int) -> Array:
@@ -467,7 +467,7 @@ def _places(n: Node, index: Array, shape: Sequence[int]) -> Array:
         steps = [math.prod(shape[at + 1 :]) for at in range(len(shape))]
         held = s.mul(held, constant(np.array(steps, np.int32)))
         held = by_operator(s, held, (held.rank - 1,), "reduce_sum")
-    return layout.reshape(s, held, index.shape[:-1])
+    return movement.reshape(s, held, index.shape[:-1])
 
 
 def _gather_nd(n: Node) -> Array:
@@ -478,7 +478,7 @@ def _gather_nd(n: Node) -> Array:
     held = as_rows(s, a)
     table = as_table(s, held, range(depth), range(depth, a.rank))
     found = rows_at(s, table, _places(n, index, a.shape[:depth]))
-    made = layout.reshape(s, found, (*index.shape[:-1], *a.shape[depth:]))
+    made = movement.reshape(s, found, (*index.shape[:-1], *a.shape[depth:]))
     return from_rows(s, made, a.dtype)
 
 
@@ -487,8 +487,8 @@ def _scatter_nd(n: Node) -> Array:
     s, index, updates, shape = n.scope, n.array(0), n.plain(1), n.ints(2)
     depth = index.shape[-1]
     rows, columns = math.prod(shape[:depth]), math.prod(shape[depth:])
-    places = layout.reshape(s, _places(n, index, shape[:depth]), (math.prod(index.shape[:-1]),))
-    held = layout.reshape(s, updates, (places.size, columns))
+    places = movement.reshape(s, _places(n, index, shape[:depth]), (math.prod(index.shape[:-1]),))
+    held = movement.reshape(s, updates, (places.size, columns))
     word = "add"
     if places.data is not None and len(np.unique(whole_data(places))) == places.size:
         word = "set"
@@ -496,14 +496,14 @@ def _scatter_nd(n: Node) -> Array:
         held, word = s.cast(held, np.int8), "max"
     table = constant(np.zeros((rows, columns), held.dtype))
     made = combined_rows(s, table, places, held, word)
-    return layout.reshape(s, s.cast(made, updates.dtype), shape)
+    return movement.reshape(s, s.cast(made, updates.dtype), shape)
 
 
 def _embedding_lookup(n: Node) -> Array:
     """Read rows of a table; those of integers become the floats that they stand for."""
     s, index, table = n.scope, n.array(0), n.array(1)
     count = table.shape[0]
-    flat = layout.reshape(s, table, (count, table.size // count))
+    flat = movement.reshape(s, table, (count, table.size // count))
     places = _inside(n, index, count)
     made = from_rows(s, rows_at(s, as_rows(s, flat), places), table.dtype)
     if n.result.dtype == "float32" and table.dtype != FLOAT32:
@@ -513,7 +513,7 @@ def _embedding_lookup(n: Node) -> Array:
         made = converted(s, made, FLOAT32)
         factors = constant(np.array(tensor.scales, np.float32)[:, None])
         made = s.mul(made, rows_at(s, factors, places) if len(tensor.scales) > 1 else factors)
-    return layout.reshape(s, made, (index.size, *table.shape[1:]))
+    return movement.reshape(s, made, (index.size, *table.shape[1:]))
 
 
 def _dynamic_update_slice(n: Node) -> Array:
@@ -529,9 +529,9 @@ def _dynamic_update_slice(n: Node) -> Array:
     grid = np.indices(part.shape).reshape(a.rank, part.size)
     offset = (steps[:, None] * grid).sum(0).astype(np.int32)
     places = s.add(begin, constant(offset))
-    table, rows = (as_rows(s, layout.reshape(s, one, (one.size, 1))) for one in (a, part))
+    table, rows = (as_rows(s, movement.reshape(s, one, (one.size, 1))) for one in (a, part))
     made = write_rows(s, table, places, rows)
-    return from_rows(s, layout.reshape(s, made, a.shape), a.dtype)
+    return from_rows(s, movement.reshape(s, made, a.shape), a.dtype)
 
 
 def _sparse_to_dense(n: Node) -> Array:
@@ -540,11 +540,11 @@ def _sparse_to_dense(n: Node) -> Array:
     places = places.reshape(places.size // len(shape), len(shape))
     values, default = n.array(2), n.like(3, 2)
     rows = np.ravel_multi_index(tuple(places.T), shape).astype(np.int32)
-    whole = layout.broadcast_to(s, layout.reshape(s, default, ()), shape)
-    table = layout.reshape(s, whole, (math.prod(shape), 1))
-    update = layout.broadcast_to(s, layout.reshape(s, values, (values.size, 1)), (len(rows), 1))
+    whole = movement.broadcast_to(s, movement.reshape(s, default, ()), shape)
+    table = movement.reshape(s, whole, (math.prod(shape), 1))
+    update = movement.broadcast_to(s, movement.reshape(s, values, (values.size, 1)), (len(rows), 1))
     made = combined_rows(s, table, constant(rows), update, "set")
-    return layout.reshape(s, made, shape)
+    return movement.reshape(s, made, shape)
 
 
 RULES: Final[dict[str, Rule]] = {

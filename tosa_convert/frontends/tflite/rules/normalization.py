@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.functions import power
 from tosa_convert.frontends.lowering.normalization import log_softmax
 from tosa_convert.frontends.lowering.reductions import by_operator
@@ -20,7 +20,7 @@ from tosa_convert.frontends.lowering.types import FLOAT32, INT32, is_float
 from tosa_convert.frontends.tflite import integer_functions
 from tosa_convert.frontends.tflite.node import Node, Rule
 from tosa_convert.frontends.tflite.rescale import ONE, rescaled
-from tosa_convert.frontends.tflite.rules.quantized import either
+from tosa_convert.frontends.tflite.rules.quantised import either
 from tosa_convert.frontends.tflite.rules.tables import (
     FRACTION,
     HALF_ROOT,
@@ -241,13 +241,13 @@ def _local_response(n: Node) -> Array:
         raise NotLowered(f"TOSA sums the squares of up to {_MOST_CHANNELS} channels of FP32")
     places = np.arange(size)
     band: Any = np.abs(places[:, None] - places[None]) <= radius
-    flat = layout.reshape(s, x, (1, x.size // size, size))
+    flat = movement.reshape(s, x, (1, x.size // size, size))
     squares = s.apply(
         "matmul", [s.mul(flat, flat), constant(band[None].astype(np.float32))], FLOAT32
     )
     base = s.add(s.mul(squares, alpha), bias)
     factor = power(s, base, constant(np.float32(-beta)))
-    return layout.reshape(s, s.mul(flat, factor), x.shape)
+    return movement.reshape(s, s.mul(flat, factor), x.shape)
 
 
 RULES: Final[dict[str, Rule]] = {

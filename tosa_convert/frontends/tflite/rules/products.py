@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.products import Window, conv_general_dilated, product
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
@@ -151,7 +151,7 @@ def _depthwise(n: Node) -> Array:
     if outputs % x.shape[3]:
         raise ValueError("channels")
     window = Window(strides, pads, (1, 1), gaps, _zeros(n, 0, 1))
-    held = layout.transpose(s, filters, (3, 1, 2, 0))
+    held = movement.transpose(s, filters, (3, 1, 2, 0))
     groups = x.shape[3]
     sums = _convolved(n, x, held, bias, window, groups, is_depthwise=True)
     return _finished(n, sums, 0, 1, 2, 4)
@@ -265,8 +265,8 @@ def _transposed_volumes(n: Node) -> Array:
         reach = (given - 1) * stride
         low = max(0, (reach + own - size) // 2) if n.option(0, "b") == _SAME else 0
         pads.append((own - 1 - low, size + low - reach - 1))
-    held = layout.reverse(s, filters, (0, 1, 2))
-    held = layout.transpose(s, held, (3, 0, 1, 2, 4))
+    held = movement.reverse(s, filters, (0, 1, 2))
+    held = movement.transpose(s, held, (3, 0, 1, 2, 4))
     window = Window((1, 1, 1), tuple(pads), strides, (1, 1, 1))
     layouts = (_VOLUME, _VOLUME, _VOLUME)
     sums = conv_general_dilated(s, x, held, window, layouts, x.dtype, bias=bias)
@@ -284,8 +284,8 @@ def _fully_connected(n: Node) -> Array:
     outputs, size = weights.shape
     if x.size % max(size, 1):
         raise ValueError("sizes")
-    rows = layout.reshape(s, x, (x.size // size, 1, 1, size))
-    filters = layout.reshape(s, weights, (outputs, 1, 1, size))
+    rows = movement.reshape(s, x, (x.size // size, 1, 1, size))
+    filters = movement.reshape(s, weights, (outputs, 1, 1, size))
     ones = rows.shape[1:3]
     window = Window(ones, ((0, 0), (0, 0)), ones, ones, _zeros(n, 0, 1))
     sums = _convolved(n, rows, filters, bias, window, 1)
@@ -295,7 +295,7 @@ def _fully_connected(n: Node) -> Array:
         sums = at_result(n, sums, scales, is_once=True, is_exact=True)
     made = n.activated(sums, 0)
     shape = (*x.shape[:-1], outputs) if n.flag(2) else (x.size // size, outputs)
-    return layout.reshape(s, made, shape)
+    return movement.reshape(s, made, shape)
 
 
 def _batch_matmul(n: Node) -> Array:
@@ -310,9 +310,9 @@ def _batch_matmul(n: Node) -> Array:
     matrices = []
     for value, is_adjoint in ((x, n.flag(0)), (y, n.flag(1))):
         sizes = value.shape[-2:]
-        whole = layout.broadcast_to(s, value, (*batch, *sizes))
-        matrix = layout.reshape(s, whole, (count, *sizes))
-        matrices.append(layout.transpose(s, matrix, (0, 2, 1)) if is_adjoint else matrix)
+        whole = movement.broadcast_to(s, value, (*batch, *sizes))
+        matrix = movement.reshape(s, whole, (count, *sizes))
+        matrices.append(movement.transpose(s, matrix, (0, 2, 1)) if is_adjoint else matrix)
     rows, columns = matrices[0].shape[1], matrices[1].shape[2]
     shape = (*batch, rows, columns)
     if x.dtype == _INT16:
@@ -324,9 +324,9 @@ def _batch_matmul(n: Node) -> Array:
         kind = x.dtype if is_float(x.dtype) else INT32
         sums = product(s, matrices[0], matrices[1], kind, zeros)
         if is_whole:
-            return layout.reshape(s, sums, shape)
+            return movement.reshape(s, sums, shape)
     scale = single(n.scale(0) * n.scale(1)) / n.result_scale
-    return layout.reshape(s, at_result(n, sums, [scale]), shape)
+    return movement.reshape(s, at_result(n, sums, [scale]), shape)
 
 
 RULES: Final[dict[str, Rule]] = {

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.recurrent import States
 from tosa_convert.frontends.lowering.reductions import by_operator
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
@@ -92,21 +92,21 @@ def _svdf(n: Node) -> Array:
     kind = feature.dtype if is_float else np.dtype(np.int32)
     bias = constants.get(3, np.zeros(units, kind))
     none = constant(np.zeros(filters, kind))
-    row = layout.reshape(s, x, (batch, 1, 1, x.shape[1]))
+    row = movement.reshape(s, x, (batch, 1, 1, x.shape[1]))
     newest = product(s, row, matrix_of([feature]), none, n.zero(0))
     if not is_float:
         scale = single(single(n.scale(0) * n.scale(1)) / kept.scale)
         newest = rescaled(s, newest, rescale_of(scale), np.int16)
     variable = State(n, 4)
     state = variable.read((batch, filters, memory))
-    newest = layout.reshape(s, newest, (batch, filters, 1))
-    earlier = [layout.part(s, state, 2, 1, memory)] if memory > 1 else []
-    newest = layout.concatenate(s, [*earlier, newest], 2)
+    newest = movement.reshape(s, newest, (batch, filters, 1))
+    earlier = [movement.part(s, state, 2, 1, memory)] if memory > 1 else []
+    newest = movement.concatenate(s, [*earlier, newest], 2)
     variable.write(newest)
     products = s.mul(
         newest if is_float else s.cast(newest, INT32), constant(time.astype(kind)[None])
     )
-    grouped = layout.reshape(s, products, (batch, units, rank * memory))
+    grouped = movement.reshape(s, products, (batch, units, rank * memory))
     total = s.add(by_operator(s, grouped, (2,), "reduce_sum"), constant(bias[None]))
     if is_float:
         return activate(s, total, n.option(1, "b"))

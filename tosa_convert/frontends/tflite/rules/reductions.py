@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, reductions, sorting
+from tosa_convert.frontends.lowering import movement, reductions, sorting
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.normalization import mean
 from tosa_convert.frontends.lowering.reductions import by_operator
@@ -112,7 +112,7 @@ def _cumulative_sum(n: Node) -> Array:
     if exclusive:
         low, high = [0] * x.rank, [0] * x.rank
         low[axis], high[axis] = (-1, 1) if reverse else (1, -1)
-        x = layout.pad(s, x, low, high, 0)
+        x = movement.pad(s, x, low, high, 0)
     return reductions.cumulative(s, x, axis, reverse, "add", s.add)
 
 
@@ -130,9 +130,9 @@ def _segments(n: Node, word: str, count: int) -> Array:
     rows, columns = places.size, x.size // places.size
     if x.size * count > _MOST_PAIRS:
         raise NotLowered(f"{x.size} elements and {count} segments are too many to compare")
-    each = layout.reshape(s, x, (rows, 1, columns))
+    each = movement.reshape(s, x, (rows, 1, columns))
     numbers = constant(np.arange(count, dtype=places.dtype).reshape(1, count, 1))
-    is_own = s.equal(layout.reshape(s, places, (rows, 1, 1)), numbers)
+    is_own = s.equal(movement.reshape(s, places, (rows, 1, 1)), numbers)
     none = neutral(word, x.dtype)
     if is_float(x.dtype) and word in ("max", "min"):
         none = math.copysign(float(np.finfo(np.float32).max), none)
@@ -143,7 +143,7 @@ def _segments(n: Node, word: str, count: int) -> Array:
         made = reductions.multiplied(s, chosen, (0,))
     else:
         made = reductions.extreme(s, chosen, (0,), word)
-    return layout.reshape(s, made, (count, *x.shape[places.rank :]))
+    return movement.reshape(s, made, (count, *x.shape[places.rank :]))
 
 
 def _unsorted(word: str) -> Rule:

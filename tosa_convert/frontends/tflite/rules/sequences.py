@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import clip
 from tosa_convert.frontends.lowering.recurrent import Cell, run_cell
 from tosa_convert.frontends.lowering.scope import (
@@ -78,7 +78,7 @@ class State:
 
     def write(self, a: Array) -> None:
         s = self.scope
-        s.builder.write(self.variable, s.whole(layout.reshape(s, a, self.tensor.shape)))
+        s.builder.write(self.variable, s.whole(movement.reshape(s, a, self.tensor.shape)))
 
 
 # -- steps -----------------------------------------------------------------------------------------
@@ -110,11 +110,11 @@ def product(s: Scope, x: Array, matrix: Array, bias: Array, zero: int = 0) -> Ar
 def rows_of(n: Node, places: Sequence[int], time_major: bool) -> tuple[Array, int, int]:
     """Return sequences, joined, as rows of [time * batch, 1, 1, elements]; sizes of time and batch."""
     s = n.scope
-    x = layout.concatenate(s, [n.array(one) for one in places], n.array(0).rank - 1)
+    x = movement.concatenate(s, [n.array(one) for one in places], n.array(0).rank - 1)
     if x.rank == 3 and not time_major:
-        x = layout.transpose(s, x, (1, 0, 2))
+        x = movement.transpose(s, x, (1, 0, 2))
     steps, batch, size = (1, *x.shape)[-3:]  # Without time there is a single step.
-    return layout.reshape(s, x, (steps * batch, 1, 1, size)), steps, batch
+    return movement.reshape(s, x, (steps * batch, 1, 1, size)), steps, batch
 
 
 def run(
@@ -135,11 +135,11 @@ def run(
         state.write(s.cast(new, old.dtype))
     size = made.shape[-1]
     if len(n.result.shape) == 2:
-        return layout.reshape(s, made, (batch, size))
-    made = layout.reshape(s, made, (steps, batch, size))
-    return made if time_major else layout.transpose(s, made, (1, 0, 2))
+        return movement.reshape(s, made, (batch, size))
+    made = movement.reshape(s, made, (steps, batch, size))
+    return made if time_major else movement.transpose(s, made, (1, 0, 2))
 
 
 def joined(n: Node, directions: Sequence[Array], is_merged: bool) -> Sequence[Array]:
     """Return the results of directions, or one of both."""
-    return [layout.concatenate(n.scope, directions, 2)] if is_merged else directions
+    return [movement.concatenate(n.scope, directions, 2)] if is_merged else directions

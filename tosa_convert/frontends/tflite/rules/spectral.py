@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.functions import sqrt
 from tosa_convert.frontends.lowering.scope import Array, NotLowered
 from tosa_convert.frontends.lowering.spectral import dft
@@ -18,13 +18,13 @@ def _spectrum(n: Node) -> Array:
     s, x, (height, width) = n.scope, n.array(0), n.ints(1)
     rank = x.rank
     high = [0] * (rank - 2) + [height - x.shape[-2], width - x.shape[-1]]
-    pairs = layout.pad(s, x, [0] * rank, high, 0)
-    pairs = layout.reshape(s, pairs, (*pairs.shape, 1))
+    pairs = movement.pad(s, x, [0] * rank, high, 0)
+    pairs = movement.reshape(s, pairs, (*pairs.shape, 1))
     pairs = dft(s, pairs, rank - 1, width, is_onesided=True)
     pairs = dft(s, pairs, rank - 2, height)
     shape = pairs.shape[:-1]
     real, imaginary = (
-        layout.reshape(s, one, shape) for one in layout.split(s, pairs, [1, 1], rank)
+        movement.reshape(s, one, shape) for one in movement.split(s, pairs, [1, 1], rank)
     )
     return Array(np.dtype(np.complex64), shape, parts=(real, imaginary))
 

@@ -28,7 +28,7 @@ from tosa_convert.frontends.tflite.rescale import (
     rescaled,
 )
 from tosa_convert.frontends.tflite.rules import elementwise
-from tosa_convert.frontends.tflite.rules.quantized import either, power_of_two, slopes_of
+from tosa_convert.frontends.tflite.rules.quantised import either, power_of_two, slopes_of
 from tosa_convert.frontends.tflite.scales import fixed_point, narrowed, rescale_of, single
 
 Floats = npt.NDArray[np.float64]

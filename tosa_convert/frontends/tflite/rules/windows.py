@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, resize
+from tosa_convert.frontends.lowering import movement, resize
 from tosa_convert.frontends.lowering.functions import sqrt
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
 from tosa_convert.frontends.lowering.types import INT32, carrier, is_float
@@ -52,7 +52,7 @@ def _pool(n: Node, x: Array, word: str) -> Array:
         min(size, (size + sum(pair) - own) // stride * stride + own)
         for size, pair, own, stride in zip(x.shape[1:3], pads, kernel, strides, strict=True)
     ]
-    x = layout.cut(s, x, (0,) * 4, (x.shape[0], *kept, x.shape[3]))
+    x = movement.cut(s, x, (0,) * 4, (x.shape[0], *kept, x.shape[3]))
     options: dict[str, Any] = {
         "kernel": kernel,
         "stride": strides,

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import complex_numbers as pairs
-from tosa_convert.frontends.lowering import layout, spectral
+from tosa_convert.frontends.lowering import movement, spectral
 from tosa_convert.frontends.lowering.arithmetic import divided
 from tosa_convert.frontends.lowering.complex_numbers import Pair, is_complex, real_kind
 from tosa_convert.frontends.lowering.products import Window, conv_transposed
@@ -197,7 +197,7 @@ def _window_of(n: Node, window: Array | None, size: int, length: int | None) -> 
     """Return the window in the middle of a frame."""
     held = constant(np.ones(length or size, n.dtype)) if window is None else window
     before = (size - held.size) // 2
-    return layout.pad(n.scope, held, (before,), (size - held.size - before,), 0)
+    return movement.pad(n.scope, held, (before,), (size - held.size - before,), 0)
 
 
 def _short_time(
@@ -219,13 +219,13 @@ def _short_time(
     matrix = spectral.matrix_of_dft(size, size, False, onesided is not False)[0::2].T
     scale = 1 / math.sqrt(size) if normalized else 1.0
     waves = constant((np.concatenate([matrix[0::2], matrix[1::2]]) * scale).astype(a.dtype))
-    frame = layout.reshape(s, _window_of(n, window, size, length), (1, size))
-    rows = layout.reshape(s, a, (a.size // a.shape[-1], a.shape[-1]))
+    frame = movement.reshape(s, _window_of(n, window, size, length), (1, size))
+    rows = movement.reshape(s, a, (a.size // a.shape[-1], a.shape[-1]))
     made = spectral.multiplied_frames(s, rows, s.mul(waves, frame), hop or size // 4)
-    made = layout.transpose(s, made, (0, 2, 1))
+    made = movement.transpose(s, made, (0, 2, 1))
     shape = n.shape if return_complex else n.shape[:-1]
-    parts = [layout.reshape(s, one, shape) for one in layout.split(s, made, [shape[-2]] * 2, 1)]
-    return (parts[0], parts[1]) if return_complex else layout.stack(s, parts, len(shape))
+    parts = [movement.reshape(s, one, shape) for one in movement.split(s, made, [shape[-2]] * 2, 1)]
+    return (parts[0], parts[1]) if return_complex else movement.stack(s, parts, len(shape))
 
 
 def _short_time_inverse(
@@ -249,9 +249,9 @@ def _short_time_inverse(
     waves = np.concatenate([matrix[0::2], matrix[1::2]])[:, None] * whole_data(frame)
     waves = waves * math.sqrt(size) if normalized else waves
     terms, frames = a.shape[-2:]
-    parts = [layout.part(s, part, a.rank - 2, 0, used) for part in _pair(a)]
+    parts = [movement.part(s, part, a.rank - 2, 0, used) for part in _pair(a)]
     shape = a.size // (terms * frames), used, frames
-    joined = layout.concatenate(s, [layout.reshape(s, part, shape) for part in parts], 1)
+    joined = movement.concatenate(s, [movement.reshape(s, part, shape) for part in parts], 1)
     steps = Window((1,), ((0, 0),), (step,), (1,))
     total = conv_transposed(s, joined, constant(waves.astype(n.dtype)), steps)
     count = total.shape[-1]
@@ -261,10 +261,10 @@ def _short_time_inverse(
     start = size // 2 if center else 0
     end = count - start if samples is None else start + samples
     kept = min(end, count)
-    made = layout.part(s, total, 2, start, kept)
+    made = movement.part(s, total, 2, start, kept)
     share = constant((1 / weights[start:kept]).astype(n.dtype).reshape(1, 1, -1))
-    made = layout.pad(s, s.mul(made, share), (0, 0, 0), (0, 0, end - kept), 0)
-    return layout.reshape(s, made, n.shape)
+    made = movement.pad(s, s.mul(made, share), (0, 0, 0), (0, 0, end - kept), 0)
+    return movement.reshape(s, made, n.shape)
 
 
 def _by_scope(function: Callable[..., Any]) -> Rule:
@@ -294,8 +294,8 @@ RULES: Final[dict[str, Rule]] = {
     "imag": lambda n, a: _pair(a)[1],
     "complex": lambda n, a, b: tuple(n.arrays(a, b)),
     "polar": lambda n, a, b: pairs.polar(n.scope, *n.arrays(a, b)),
-    "view_as_complex": lambda n, a: tuple(layout.unstack(n.scope, a, a.rank - 1)),
-    "view_as_real": lambda n, a: layout.stack(n.scope, _pair(a), a.rank),
+    "view_as_complex": lambda n, a: tuple(movement.unstack(n.scope, a, a.rank - 1)),
+    "view_as_real": lambda n, a: movement.stack(n.scope, _pair(a), a.rank),
     **dict.fromkeys(("ones", "ones_like", "new_ones"), _ones),
     "_to_copy": _converted,
     "prims.convert_element_type": _converted,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import control_flow, layout
+from tosa_convert.frontends.lowering import control_flow, movement
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
 from tosa_convert.frontends.lowering.types import BOOL
 from tosa_convert.frontends.torch.rules.node import Node, Rule
@@ -16,7 +16,7 @@ from tosa_convert.frontends.torch.rules.node import Node, Rule
 def _cond(n: Node, test: Any, yes: Any, no: Any, operands: Sequence[Array] = ()) -> list[Array]:
     if not isinstance(test, Array):
         return n.run(n.scope, yes if test else no, operands)
-    scalar = layout.reshape(n.scope, n.convert(test, BOOL), ())
+    scalar = movement.reshape(n.scope, n.convert(test, BOOL), ())
     branches = [lambda scope, given, graph=graph: n.run(scope, graph, given) for graph in (no, yes)]
     return list(control_flow.cond(n.scope, scalar, branches, list(operands)))
 
@@ -30,7 +30,7 @@ def _while_loop(
 ) -> list[Array]:
     def condition(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
         (made,) = n.run(scope, test, [*inner, *given])
-        return [layout.reshape(scope, made, ())]
+        return [movement.reshape(scope, made, ())]
 
     def step(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
         return n.run(scope, body, [*inner, *given])

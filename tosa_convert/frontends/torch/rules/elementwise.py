@@ -12,7 +12,7 @@ import torch
 
 from tosa_convert.frontends.lowering import activations, arithmetic, complex_numbers, functions
 from tosa_convert.frontends.lowering.limits import limits_of_result
-from tosa_convert.frontends.lowering.quantization import divided_once
+from tosa_convert.frontends.lowering.quantisation import divided_once
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
 from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, carrier, is_float, is_unsigned
 from tosa_convert.frontends.torch.rules.node import Node, Rule, kind_of

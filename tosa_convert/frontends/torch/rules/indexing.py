@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import (
     combination,
     compared,
@@ -51,9 +51,9 @@ def rows_of(n: Node, table: Array, index: Array) -> Array:
         data = np.broadcast_to(table.data, table.shape)[np.broadcast_to(index.data, index.shape)]
         return Array(table.dtype, tuple(data.shape), data)
     rest = table.shape[1:]
-    flat = layout.reshape(s, as_rows(s, table), (table.shape[0], math.prod(rest)))
+    flat = movement.reshape(s, as_rows(s, table), (table.shape[0], math.prod(rest)))
     made = rows_at(s, flat, n.index(index))
-    return from_rows(s, layout.reshape(s, made, (*index.shape, *rest)), table.dtype)
+    return from_rows(s, movement.reshape(s, made, (*index.shape, *rest)), table.dtype)
 
 
 def index_select(n: Node, a: Array, dim: int, index: Array) -> Array:
@@ -64,23 +64,23 @@ def index_select(n: Node, a: Array, dim: int, index: Array) -> Array:
     if index.data is not None:
         parts = _runs(np.broadcast_to(index.data, index.shape).reshape(-1))
         if len(parts) == 1:
-            return layout.part(s, a, axis, *parts[0])
-    moved = layout.moved(s, a, axis, 0)
-    made = rows_of(n, moved, layout.reshape(s, index, (index.size,)))
-    return layout.moved(s, made, 0, axis)
+            return movement.part(s, a, axis, *parts[0])
+    moved = movement.moved(s, a, axis, 0)
+    made = rows_of(n, moved, movement.reshape(s, index, (index.size,)))
+    return movement.moved(s, made, 0, axis)
 
 
 def _unfold(n: Node, a: Array, dim: int, size: int, step: int) -> Array:
     """Return windows along an axis, whose elements become the last axis."""
     s = n.scope
     if a.rank == 0:
-        return layout.reshape(s, a, (1,))
+        return movement.reshape(s, a, (1,))
     axis = dim % a.rank
     count = n.shape[axis]
     index = np.arange(count)[:, None] * step + np.arange(size)
     taken = index_select(n, a, axis, constant(index.reshape(-1)))
     shape = (*a.shape[:axis], count, size, *a.shape[axis + 1 :])
-    return layout.moved(s, layout.reshape(s, taken, shape), axis + 1, a.rank)
+    return movement.moved(s, movement.reshape(s, taken, shape), axis + 1, a.rank)
 
 
 def _as_strided(
@@ -93,9 +93,9 @@ def _as_strided(
     index = np.asarray(offset or 0)
     for size, stride in zip(sizes, strides, strict=True):
         index = index[..., None] + np.arange(size) * stride
-    flat = layout.reshape(s, a, (a.size,))
+    flat = movement.reshape(s, a, (a.size,))
     made = index_select(n, flat, 0, constant(index.reshape(-1)))
-    return layout.reshape(s, made, n.shape)
+    return movement.reshape(s, made, n.shape)
 
 
 def _runs(index: Any) -> list[tuple[int, int]]:
@@ -112,17 +112,17 @@ def _index(n: Node, a: Array, indices: Sequence[Array | None]) -> Array:
     axes, index, batch = places_of(n, a.shape, indices)
     rest = [k for k in range(a.rank) if k not in axes]
     if len(axes) == 1:
-        table = layout.moved(s, a, axes[0], 0)
+        table = movement.moved(s, a, axes[0], 0)
     else:
-        table = layout.transpose(s, a, (*axes, *rest))
+        table = movement.transpose(s, a, (*axes, *rest))
         sizes = math.prod(a.shape[k] for k in axes), *(a.shape[k] for k in rest)
-        table = layout.reshape(s, table, sizes)
-    made = layout.reshape(s, rows_of(n, table, index), (*batch, *(a.shape[k] for k in rest)))
+        table = movement.reshape(s, table, sizes)
+    made = movement.reshape(s, rows_of(n, table, index), (*batch, *(a.shape[k] for k in rest)))
     # Neighbouring indices leave the batch at the place of the first one; others put it in front.
     if axes == list(range(axes[0], axes[-1] + 1)) and axes[0]:
         count, before = len(batch), axes[0]
         order = [*range(count, count + before), *range(count), *range(count + before, made.rank)]
-        made = layout.transpose(s, made, order)
+        made = movement.transpose(s, made, order)
     return made
 
 
@@ -144,21 +144,21 @@ def places_of(
         data = np.broadcast_to(found.data, tuple(batch)).reshape(count)
         return axes, Array(found.dtype, (count,), data), tuple(batch)
     whole = Array(found.dtype, tuple(batch), None, found.value)
-    return axes, layout.reshape(s, s.array(s.whole(whole), found.dtype), (count,)), tuple(batch)
+    return axes, movement.reshape(s, s.array(s.whole(whole), found.dtype), (count,)), tuple(batch)
 
 
 def lines_of(n: Node, a: Array, axis: int) -> Array:
     """Reshape to [others, size, 1], in a type that GATHER moves."""
     s = n.scope
-    moved = layout.moved(s, as_rows(s, a), axis, a.rank - 1)
-    return layout.reshape(s, moved, (a.size // a.shape[axis], a.shape[axis], 1))
+    moved = movement.moved(s, as_rows(s, a), axis, a.rank - 1)
+    return movement.reshape(s, moved, (a.size // a.shape[axis], a.shape[axis], 1))
 
 
 def of_lines(n: Node, a: Array, shape: Sequence[int], axis: int, dtype: Any) -> Array:
     s = n.scope
     others = [size for k, size in enumerate(shape) if k != axis]
-    wide = layout.reshape(s, a, (*others, shape[axis]))
-    return from_rows(s, layout.moved(s, wide, len(shape) - 1, axis), dtype)
+    wide = movement.reshape(s, a, (*others, shape[axis]))
+    return from_rows(s, movement.moved(s, wide, len(shape) - 1, axis), dtype)
 
 
 def cut_to(n: Node, a: Array, sizes: Sequence[int], axis: int) -> Array:
@@ -166,7 +166,7 @@ def cut_to(n: Node, a: Array, sizes: Sequence[int], axis: int) -> Array:
     stops = [a.shape[k] if k == axis else size for k, size in enumerate(sizes)]
     if tuple(stops) == a.shape:
         return a
-    return layout.cut(n.scope, a, [0] * a.rank, stops)
+    return movement.cut(n.scope, a, [0] * a.rank, stops)
 
 
 def _gather(n: Node, a: Array, dim: int, index: Array, **_: Any) -> Array:
@@ -175,8 +175,8 @@ def _gather(n: Node, a: Array, dim: int, index: Array, **_: Any) -> Array:
         return a
     axis = dim % a.rank
     lines = lines_of(n, cut_to(n, a, index.shape, axis), axis)
-    places = layout.moved(s, n.index(index), axis, a.rank - 1)
-    places = layout.reshape(s, places, (lines.shape[0], index.shape[axis]))
+    places = movement.moved(s, n.index(index), axis, a.rank - 1)
+    places = movement.reshape(s, places, (lines.shape[0], index.shape[axis]))
     made = s.apply("gather", [lines, places], lines.dtype)
     return of_lines(n, made, index.shape, axis, a.dtype)
 
@@ -199,27 +199,27 @@ def _embedding_bag(
     s, places = n.scope, n.index(index)
     starts = n.index(starts)
     if include_last_offset:
-        starts = layout.part(s, starts, 0, 0, starts.size - 1)
+        starts = movement.part(s, starts, 0, 0, starts.size - 1)
     bags = starts.size
     if index.size * bags > MOST_COMPARED:
         raise NotLowered("it compares too many rows with bags", "split it")
     line = constant(np.arange(index.size, dtype=np.int32).reshape(-1, 1))
-    began = s.greater_equal(line, layout.reshape(s, starts, (1, bags)))
+    began = s.greater_equal(line, movement.reshape(s, starts, (1, bags)))
     bag = s.sub(summed(s, s.cast(began, INT32), (1,)), 1)
     every = constant(np.arange(bags, dtype=np.int32).reshape(-1, 1))
-    member = s.equal(every, layout.reshape(s, bag, (1, index.size)))
+    member = s.equal(every, movement.reshape(s, bag, (1, index.size)))
     if padding_idx is not None and padding_idx >= 0:
         is_kept = s.negation(s.equal(places, padding_idx))
-        member = s.both(member, layout.reshape(s, is_kept, (1, index.size)))
+        member = s.both(member, movement.reshape(s, is_kept, (1, index.size)))
     parts = n.convert(member, n.dtype)
     sizes = summed(s, parts, (1,))
     if factors is not None:
-        parts = s.mul(parts, layout.reshape(s, factors, (1, index.size)))
+        parts = s.mul(parts, movement.reshape(s, factors, (1, index.size)))
     rows = rows_of(n, weight, index)
-    left, right = (layout.reshape(s, one, (1, *one.shape)) for one in (parts, rows))
-    made = layout.reshape(s, product(s, left, right, n.dtype), n.shape)
+    left, right = (movement.reshape(s, one, (1, *one.shape)) for one in (parts, rows))
+    made = movement.reshape(s, product(s, left, right, n.dtype), n.shape)
     if mode == 1:
-        made = divided(s, made, layout.reshape(s, s.maximum(sizes, 1), (bags, 1)))
+        made = divided(s, made, movement.reshape(s, s.maximum(sizes, 1), (bags, 1)))
     found = [made, bag, sizes, sizes]  # Those that nothing uses may have no elements in torch.
     return [
         n.convert(one, n.dtypes[k]) if k == 0 or n.is_used(k) else n.unused(k)
@@ -242,8 +242,8 @@ def _search_sorted(
         raise NotLowered("its boundaries are sorted by indices", "sort them before")
     s, kind = n.scope, n.promoted()
     if table.rank > 1:
-        table = layout.reshape(s, table, (*table.shape[:-1], 1, table.shape[-1]))
-    x, limit = n.arrays(layout.reshape(s, values, (*values.shape, 1)), table, dtype=kind)
+        table = movement.reshape(s, table, (*table.shape[:-1], 1, table.shape[-1]))
+    x, limit = n.arrays(movement.reshape(s, values, (*values.shape, 1)), table, dtype=kind)
     name = "greater_equal" if right or side == "right" else "greater"
     is_below = compared(s, x, limit, name)
     return n.convert(summed(s, s.cast(is_below, INT32), (is_below.rank - 1,)), n.dtype)
@@ -255,17 +255,17 @@ def _search_sorted(
 def _scatter(n: Node, a: Array, dim: int, index: Array, source: Array) -> Array:
     s = n.scope
     if a.rank == 0:
-        return layout.reshape(s, source, ())
+        return movement.reshape(s, source, ())
     axis = dim % a.rank
-    source = layout.cut(s, source, [0] * a.rank, index.shape)
+    source = movement.cut(s, source, [0] * a.rank, index.shape)
     if a.rank == 2 and axis == 0 and index.stored[1] == 1 and index.shape[1] == a.shape[1]:
         # Whole rows.
         rows = Array(index.dtype, (index.shape[0], 1), index.data, index.value)
-        return _written(n, a, layout.reshape(s, n.index(rows), (index.shape[0],)), source)
+        return _written(n, a, movement.reshape(s, n.index(rows), (index.shape[0],)), source)
     part = cut_to(n, a, index.shape, axis)
     table, rows = lines_of(n, part, axis), lines_of(n, source, axis)
-    at = layout.moved(s, n.index(index), axis, a.rank - 1)
-    at = layout.reshape(s, at, (table.shape[0], index.shape[axis]))
+    at = movement.moved(s, n.index(index), axis, a.rank - 1)
+    at = movement.reshape(s, at, (table.shape[0], index.shape[axis]))
     made = s.apply("scatter", [table, at, rows], table.dtype)
     return _put_back(n, a, of_lines(n, made, part.shape, axis, a.dtype))
 
@@ -277,9 +277,9 @@ def _put_back(n: Node, a: Array, made: Array) -> Array:
         if made.shape[k] < size:
             first = [made.shape[j] if j == k else 0 for j in range(a.rank)]
             stops = [made.shape[j] if j > k else a.shape[j] for j in range(a.rank)]
-            beyond = layout.cut(s, a, first, stops)
+            beyond = movement.cut(s, a, first, stops)
             parts = [as_rows(s, one) for one in (made, beyond)]
-            made = from_rows(s, layout.concatenate(s, parts, k), a.dtype)
+            made = from_rows(s, movement.concatenate(s, parts, k), a.dtype)
     return made
 
 
@@ -290,7 +290,7 @@ def _hits(n: Node, index: Array, size: int) -> Array:
         raise NotLowered(reason, "scatter fewer elements at once, or compute it outside")
     every = constant(np.arange(size, dtype=np.int32))
     index = from_front(n.scope, index, size)
-    return n.scope.equal(layout.reshape(n.scope, index, (*index.shape, 1)), every)
+    return n.scope.equal(movement.reshape(n.scope, index, (*index.shape, 1)), every)
 
 
 def _scatter_number(n: Node, a: Array, dim: int, index: Array, number: Any) -> Array:
@@ -299,9 +299,9 @@ def _scatter_number(n: Node, a: Array, dim: int, index: Array, number: Any) -> A
         return n.arrays(number)[0]
     s, axis = n.scope, dim % a.rank
     part = cut_to(n, a, index.shape, axis)
-    hit = _hits(n, layout.moved(s, index, axis, a.rank - 1), part.shape[axis])
+    hit = _hits(n, movement.moved(s, index, axis, a.rank - 1), part.shape[axis])
     found = by_operator(s, hit, (a.rank - 1,), "reduce_any")
-    return _put_back(n, a, where(n, layout.moved(s, found, a.rank - 1, axis), number, part))
+    return _put_back(n, a, where(n, movement.moved(s, found, a.rank - 1, axis), number, part))
 
 
 def _index_fill(n: Node, a: Array, dim: int, index: Array, number: Any) -> Array:
@@ -310,10 +310,10 @@ def _index_fill(n: Node, a: Array, dim: int, index: Array, number: Any) -> Array
         return n.arrays(number)[0]
     size = a.shape[dim]
     found = by_operator(
-        n.scope, _hits(n, layout.reshape(n.scope, index, (index.size,)), size), (0,), "reduce_any"
+        n.scope, _hits(n, movement.reshape(n.scope, index, (index.size,)), size), (0,), "reduce_any"
     )
     shape = [size if axis == dim % a.rank else 1 for axis in range(a.rank)]
-    return where(n, layout.reshape(n.scope, found, shape), number, a)
+    return where(n, movement.reshape(n.scope, found, shape), number, a)
 
 
 #: Reduction of torch -> that of the lowering.
@@ -345,12 +345,12 @@ def _reduce(
     kind = FLOAT32 if is_float(a.dtype) else INT32 if is_small(a.dtype) else a.dtype
     part = cut_to(n, a, index.shape, axis)
     if not isinstance(source, Array):
-        source = layout.broadcast_to(s, constant(np.asarray(source, kind)), index.shape)
-    source = layout.cut(s, source, [0] * a.rank, index.shape)
-    at, old, new = (layout.moved(s, one, axis, last) for one in (index, part, source))
+        source = movement.broadcast_to(s, constant(np.asarray(source, kind)), index.shape)
+    source = movement.cut(s, source, [0] * a.rank, index.shape)
+    at, old, new = (movement.moved(s, one, axis, last) for one in (index, part, source))
     old, new = n.convert(old, kind), n.convert(new, kind)
     hit = _hits(n, at, part.shape[axis])
-    new = layout.reshape(s, new, (*new.shape, 1))
+    new = movement.reshape(s, new, (*new.shape, 1))
     made = _reduced(n, s.select(hit, new, n.neutral(_WORDS[reduce], kind)), last, _WORDS[reduce])
     if include_self:
         made = combination(s, _WORDS[reduce])(old, made)
@@ -362,7 +362,7 @@ def _reduce(
             divide = divided if is_float(kind) else floor_quotient
             made = divide(s, made, n.convert(count, kind))
         made = s.select(is_hit, made, old)
-    return _put_back(n, a, n.convert(layout.moved(s, made, last, axis), a.dtype))
+    return _put_back(n, a, n.convert(movement.moved(s, made, last, axis), a.dtype))
 
 
 def _reduced(n: Node, a: Array, axis: int, word: str) -> Array:
@@ -391,20 +391,20 @@ def _added(n: Node, table: Array, index: Array, rows: Array) -> Array:
     if index.data is not None or count * index.size * columns <= MOST_COMPARED:
         return combined_rows(s, table, index, rows, "add")
     hit = n.convert(_hits(n, index, count), table.dtype)
-    left = layout.reshape(s, layout.transpose(s, hit, (1, 0)), (1, count, index.size))
-    made = product(s, left, layout.reshape(s, rows, (1, *rows.shape)), table.dtype)
-    return s.add(table, layout.reshape(s, made, table.shape))
+    left = movement.reshape(s, movement.transpose(s, hit, (1, 0)), (1, count, index.size))
+    made = product(s, left, movement.reshape(s, rows, (1, *rows.shape)), table.dtype)
+    return s.add(table, movement.reshape(s, made, table.shape))
 
 
 def _in_every_row(n: Node, index: Array, dim: int, source: Array) -> Array:
     """Repeat the indices along one axis for every element of the source."""
-    held = layout.reshape(n.scope, index, (index.size,))
-    return layout.broadcast(n.scope, held, source.shape, (dim % max(source.rank, 1),))
+    held = movement.reshape(n.scope, index, (index.size,))
+    return movement.broadcast(n.scope, held, source.shape, (dim % max(source.rank, 1),))
 
 
 def _index_copy(n: Node, a: Array, dim: int, index: Array, source: Array) -> Array:
     if a.rank == 0:
-        return layout.reshape(n.scope, source, ())
+        return movement.reshape(n.scope, source, ())
     return _scatter(n, a, dim, _in_every_row(n, index, dim, source), source)
 
 
@@ -416,12 +416,12 @@ def _index_add(
     s, axis = n.scope, dim % a.rank
     if alpha != 1:
         source = combined(s, "mul", *n.arrays(source, alpha))
-    front, rows = (layout.moved(s, n.convert(one, a.dtype), axis, 0) for one in (a, source))
+    front, rows = (movement.moved(s, n.convert(one, a.dtype), axis, 0) for one in (a, source))
     width = a.size // a.shape[axis]
-    table = layout.reshape(s, front, (a.shape[axis], width))
-    at = from_front(s, layout.reshape(s, index, (index.size,)), a.shape[axis])
-    made = _added(n, table, at, layout.reshape(s, rows, (index.size, width)))
-    return layout.moved(s, layout.reshape(s, made, front.shape), 0, axis)
+    table = movement.reshape(s, front, (a.shape[axis], width))
+    at = from_front(s, movement.reshape(s, index, (index.size,)), a.shape[axis])
+    made = _added(n, table, at, movement.reshape(s, rows, (index.size, width)))
+    return movement.moved(s, movement.reshape(s, made, front.shape), 0, axis)
 
 
 def _index_put(
@@ -445,21 +445,21 @@ def _index_put(
     before = axes[0] if is_one else 0
     values = n.convert(values, a.dtype)
     number = values if values.size == 1 else None
-    values = layout.broadcast_to(s, values, (*tail[:before], *batch, *tail[before:]))
+    values = movement.broadcast_to(s, values, (*tail[:before], *batch, *tail[before:]))
     places_of_batch = range(before, before + len(batch))
     moved = [*places_of_batch, *(k for k in range(values.rank) if k not in places_of_batch)]
-    table = layout.reshape(s, layout.transpose(s, a, order), (rows, width))
-    values = layout.reshape(s, layout.transpose(s, values, moved), (count, width))
+    table = movement.reshape(s, movement.transpose(s, a, order), (rows, width))
+    values = movement.reshape(s, movement.transpose(s, values, moved), (count, width))
     if accumulate:
         made = _added(n, table, index, values)
     elif number is not None and index.data is None and count * rows <= MOST_COMPARED:
         found = by_operator(s, _hits(n, index, rows), (0,), "reduce_any")
-        held = layout.reshape(s, number, (1, 1))
-        made = where(n, layout.reshape(s, found, (rows, 1)), held, table)
+        held = movement.reshape(s, number, (1, 1))
+        made = where(n, movement.reshape(s, found, (rows, 1)), held, table)
     else:
         made = _written(n, table, index, values)
-    made = layout.reshape(s, made, [a.shape[k] for k in order])
-    return layout.transpose(s, made, np.argsort(order).tolist())
+    made = movement.reshape(s, made, [a.shape[k] for k in order])
+    return movement.transpose(s, made, np.argsort(order).tolist())
 
 
 def _masked_put(
@@ -471,9 +471,11 @@ def _masked_put(
         raise NotLowered("the number of its elements depends on the data", "use torch.where")
     if values.size != 1:
         rest = a.shape[mask.rank :]
-        return _in_turn(n, a, mask, layout.broadcast_to(n.scope, values, (values.shape[0], *rest)))
-    mask = layout.reshape(n.scope, mask, (*mask.shape, *[1] * (a.rank - mask.rank)))
-    x, value = n.arrays(a, layout.reshape(n.scope, values, (1,) * a.rank))
+        return _in_turn(
+            n, a, mask, movement.broadcast_to(n.scope, values, (values.shape[0], *rest))
+        )
+    mask = movement.reshape(n.scope, mask, (*mask.shape, *[1] * (a.rank - mask.rank)))
+    x, value = n.arrays(a, movement.reshape(n.scope, values, (1,) * a.rank))
     return where(n, mask, combined(n.scope, "add", x, value) if accumulate else value, x)
 
 
@@ -483,23 +485,23 @@ def _in_turn(n: Node, a: Array, mask: Array, source: Array) -> Array:
     rows = source.size // max(width, 1)
     if not rows or not mask.size:
         raise NotLowered("it has no elements to put", "leave it out")
-    flat = layout.reshape(s, n.convert(source, a.dtype), (source.size,))
-    table = layout.reshape(s, layout.cut(s, flat, [0], [rows * width]), (rows, width))
-    flags = n.convert(layout.reshape(s, mask, (mask.size,)), INT32)
+    flat = movement.reshape(s, n.convert(source, a.dtype), (source.size,))
+    table = movement.reshape(s, movement.cut(s, flat, [0], [rows * width]), (rows, width))
+    flags = n.convert(movement.reshape(s, mask, (mask.size,)), INT32)
     place = clamped(s, s.add(cumulative(s, flags, 0, False, "add"), -1), rows - 1)
     made = from_rows(s, rows_at(s, as_rows(s, table), place), a.dtype)
-    mask = layout.reshape(s, mask, (*mask.shape, *[1] * (a.rank - mask.rank)))
-    return where(n, mask, layout.reshape(s, made, a.shape), a)
+    mask = movement.reshape(s, mask, (*mask.shape, *[1] * (a.rank - mask.rank)))
+    return where(n, mask, movement.reshape(s, made, a.shape), a)
 
 
 def _masked_scatter(n: Node, a: Array, mask: Array, source: Array) -> Array:
     """Put elements, one after the other, where a mask is true; by rows that the mask takes whole."""
     s, shape = n.scope, np.broadcast_shapes(a.shape, mask.shape)
-    a, mask = (layout.broadcast_to(s, one, shape) for one in (a, mask))
+    a, mask = (movement.broadcast_to(s, one, shape) for one in (a, mask))
     kept = max((k + 1 for k, size in enumerate(mask.stored) if size > 1), default=0)
     if source.size >= math.prod(shape[kept:]):
         first = (*shape[:kept], *[1] * (len(shape) - kept))
-        mask = layout.reshape(s, layout.cut(s, mask, [0] * len(shape), first), shape[:kept])
+        mask = movement.reshape(s, movement.cut(s, mask, [0] * len(shape), first), shape[:kept])
     return _in_turn(n, a, mask, source)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import clip
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
@@ -125,7 +125,7 @@ class Node:
     def ranked(self, a: Array, rank: int) -> Array:
         if a.rank >= rank:
             return a
-        return layout.reshape(self.scope, a, (1,) * (rank - a.rank) + a.shape)
+        return movement.reshape(self.scope, a, (1,) * (rank - a.rank) + a.shape)
 
     def arrays(self, *values: Any, dtype: Any = None) -> list[Array]:
         """Return operands as arrays of one rank and type: numbers, and tensors of any type."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, normalization
+from tosa_convert.frontends.lowering import movement, normalization
 from tosa_convert.frontends.lowering.arithmetic import clip, divided
 from tosa_convert.frontends.lowering.reductions import extreme, summed
 from tosa_convert.frontends.lowering.scope import Array
@@ -68,9 +68,11 @@ def _group_norm(
     s = n.scope
     made = [normalization.group_norm(s, a, groups, weight, bias, epsilon), n.unused(1), n.unused(2)]
     if n.is_used(1) or n.is_used(2):
-        rows = layout.reshape(s, n.convert(a, FLOAT32), (count, groups, channels // groups * size))
+        rows = movement.reshape(
+            s, n.convert(a, FLOAT32), (count, groups, channels // groups * size)
+        )
         found = normalization.layer_norm_with_statistics(s, rows, [2], None, None, epsilon)
-        made[1:] = [layout.reshape(s, one, (count, groups)) for one in found[1:]]
+        made[1:] = [movement.reshape(s, one, (count, groups)) for one in found[1:]]
     return [n.convert(one, kind) for one, kind in zip(made, n.dtypes, strict=True)]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, matrices, products
+from tosa_convert.frontends.lowering import matrices, movement, products
 from tosa_convert.frontends.lowering.products import Window
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
 from tosa_convert.frontends.lowering.types import is_float
@@ -22,9 +22,9 @@ from tosa_convert.frontends.torch.rules.reductions import summed
 def product(n: Node, a: Array, b: Array) -> Array:
     """Multiply matrices: [H, C] and [C, W], or batches of them."""
     s = n.scope
-    x, y = (layout.reshape(s, one, (1,) * (3 - one.rank) + one.shape) for one in (a, b))
+    x, y = (movement.reshape(s, one, (1,) * (3 - one.rank) + one.shape) for one in (a, b))
     made = products.product(s, x, y, n.dtype)
-    return layout.reshape(s, made, n.shape)
+    return movement.reshape(s, made, n.shape)
 
 
 def _scaled(n: Node, a: Array, factor: Any) -> Array:
@@ -48,9 +48,9 @@ def _product_of_three(n: Node, *given: Any) -> Array:
         sizes = list(one.shape)
         for axis in sorted(axes):
             sizes.insert(axis, 1)
-        factors.append(layout.reshape(s, one, sizes))
+        factors.append(movement.reshape(s, one, sizes))
     made = reduce(partial(combined, s, "mul"), factors)
-    return layout.reshape(s, summed(s, made, given[6]) if given[6] else made, n.shape)
+    return movement.reshape(s, summed(s, made, given[6]) if given[6] else made, n.shape)
 
 
 def _product_of_groups(
@@ -66,12 +66,12 @@ def _product_of_groups(
         raise NotLowered("its groups are not those of rows", "multiply them one by one")
     s, groups = n.scope, weights.shape[0]
     row = constant(np.arange(a.shape[0], dtype=np.int32).reshape(1, -1, 1))
-    after = layout.reshape(s, n.index(ends), (groups, 1, 1))
-    start = layout.pad(s, after, (1, 0, 0), (-1, 0, 0), 0)
+    after = movement.reshape(s, n.index(ends), (groups, 1, 1))
+    start = movement.pad(s, after, (1, 0, 0), (-1, 0, 0), 0)
     is_inside = s.both(s.greater_equal(row, start), s.greater(after, row))
-    rows = layout.broadcast_to(s, layout.reshape(s, a, (1, *a.shape)), (groups, *a.shape))
+    rows = movement.broadcast_to(s, movement.reshape(s, a, (1, *a.shape)), (groups, *a.shape))
     made = products.product(s, rows, weights, a.dtype)
-    total = layout.reshape(s, summed(s, s.select(is_inside, made, 0), (0,)), n.shape)
+    total = movement.reshape(s, summed(s, s.select(is_inside, made, 0), (0,)), n.shape)
     return n.convert(total, n.dtype)
 
 
@@ -147,16 +147,16 @@ def _gradients(
         found[0] = products.conv_transposed(s, grad, weight, Window(ones, ends, step, gaps), groups)
     if mask[1]:
         batch, each = a.shape[0], a.shape[1] // groups
-        rows = layout.reshape(s, a, (batch, groups, each, *a.shape[2:]))
-        rows = layout.transpose(s, rows, (2, 1, 0, *range(3, 3 + axes)))
-        rows = layout.reshape(s, rows, (each, groups * batch, *a.shape[2:]))
+        rows = movement.reshape(s, a, (batch, groups, each, *a.shape[2:]))
+        rows = movement.transpose(s, rows, (2, 1, 0, *range(3, 3 + axes)))
+        rows = movement.reshape(s, rows, (each, groups * batch, *a.shape[2:]))
         layouts = spec, (1, 0, *spec[2:]), (1, 0, *spec[2:])
         window = Window(gaps, pairs, ones, step)
         made = products.conv_general_dilated(s, rows, grad, window, layouts, a.dtype, groups)
-        found[1] = layout.cut(s, made, [0] * a.rank, weight.shape)
+        found[1] = movement.cut(s, made, [0] * a.rank, weight.shape)
     if mask[2]:
         total = summed(n.scope, grad, (0, *spec[2:]))
-        found[2] = layout.reshape(s, total, (grad.shape[1],))
+        found[2] = movement.reshape(s, total, (grad.shape[1],))
     return found
 
 
@@ -186,7 +186,7 @@ def _cholesky(n: Node, a: Array, *, upper: bool = False, **_: Any) -> Array:
 
 def _of_one_batch(n: Node, a: Array, b: Array) -> tuple[Array, Array]:
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    made = [layout.broadcast_to(n.scope, one, (*batch, *one.shape[-2:])) for one in (a, b)]
+    made = [movement.broadcast_to(n.scope, one, (*batch, *one.shape[-2:])) for one in (a, b)]
     return made[0], made[1]
 
 
@@ -194,13 +194,13 @@ def _solve(n: Node, a: Array, b: Array, *, left: bool = True, **_: Any) -> Array
     """Solve a x = b, or x a = b. A vector is a matrix of one column."""
     s = n.scope
     if b.rank == 1 or (b.rank == a.rank - 1 and b.shape == a.shape[:-1]):
-        b = layout.reshape(s, b, (*b.shape, 1))
+        b = movement.reshape(s, b, (*b.shape, 1))
     if left:
         made = matrices.solve(s, *_of_one_batch(n, a, b))
     else:
         turned = [matrices.transposed(s, one) for one in _of_one_batch(n, a, b)]
         made = matrices.transposed(s, matrices.solve(s, *turned))
-    return layout.reshape(s, made, n.shape)
+    return movement.reshape(s, made, n.shape)
 
 
 def _solve_triangular(

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import functions, layout, reductions
+from tosa_convert.frontends.lowering import functions, movement, reductions
 from tosa_convert.frontends.lowering.arithmetic import clamp, clip, divided, extremum
-from tosa_convert.frontends.lowering.quantization import dequantized, limits, rounded
+from tosa_convert.frontends.lowering.quantisation import dequantized, limits, rounded
 from tosa_convert.frontends.lowering.scope import Array, constant
 from tosa_convert.frontends.lowering.types import FLOAT32
 from tosa_convert.frontends.torch.rules.node import Node, Rule, kind_of
@@ -21,7 +21,7 @@ def _of_axis(n: Node, one: Any, rank: int, axis: int | None) -> Array:
     shape = [1] * rank
     if axis is not None:
         shape[axis] = held.size
-    return layout.reshape(n.scope, held, shape)
+    return movement.reshape(n.scope, held, shape)
 
 
 def _per_channel(rule: Rule) -> Rule:
@@ -76,7 +76,7 @@ def _choose(
     """Return the scale and the zero point with which the numbers fill the range."""
     s, x = n.scope, n.convert(a, FLOAT32)
     ends = [reductions.extreme(s, x, range(x.rank), word) for word in ("min", "max")]
-    low, high = (layout.reshape(s, one, (1,)) for one in ends)
+    low, high = (movement.reshape(s, one, (1,)) for one in ends)
     low, high = s.minimum(low, 0), s.maximum(high, 0)
     if is_symmetric:
         size = s.mul(s.maximum(s.elementwise("negate", low), high), 2 / (most - least))
@@ -101,7 +101,7 @@ def _fake_quantized(
     whole = clamp(s, s.sub(least, zero), s.mul(x, inverse), s.sub(most, zero))
     made = s.mul(functions.round_to_even(s, whole), factor)
     for switch in switches:
-        is_on = s.greater_equal(layout.reshape(s, switch, (1,) * a.rank), 1)
+        is_on = s.greater_equal(movement.reshape(s, switch, (1,) * a.rank), 1)
         made = s.select(is_on, made, x)
     return n.convert(made, n.dtype)
 

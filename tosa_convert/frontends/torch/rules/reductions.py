@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, normalization, reductions, resize, sorting
+from tosa_convert.frontends.lowering import movement, normalization, reductions, resize, sorting
 from tosa_convert.frontends.lowering.arithmetic import ordered
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
@@ -26,7 +26,7 @@ def summed(s: Scope, a: Array, axes: Sequence[int], keep: bool = True) -> Array:
 
 def _result(n: Node, a: Array) -> Array:
     """Give a result the shape that torch found, with the reduced axes or without, and its type."""
-    return n.convert(layout.reshape(n.scope, a, n.shape), n.dtype)
+    return n.convert(movement.reshape(n.scope, a, n.shape), n.dtype)
 
 
 def _wide(n: Node, a: Array) -> Any:
@@ -54,7 +54,7 @@ def place(n: Node, a: Array, dim: Any, word: str) -> Array:
     """Return the first position of an extreme along an axis, or in all elements, as INT64."""
     s = n.scope
     if dim is None or a.rank == 0:
-        a, dim = layout.reshape(s, a, (a.size,)), 0
+        a, dim = movement.reshape(s, a, (a.size,)), 0
     axis = dim % a.rank
     if a.shape[axis] == 1:
         shape = tuple(size for k, size in enumerate(a.shape) if k != axis)
@@ -69,10 +69,10 @@ def _extreme_and_place(
 ) -> list[Array]:
     axes = axes_of(dim, a.rank)
     s = n.scope
-    best = layout.reshape(s, reductions.extreme(s, a, axes, word, keep=True), n.shapes[0])
+    best = movement.reshape(s, reductions.extreme(s, a, axes, word, keep=True), n.shapes[0])
     if not n.is_used(1):
         return [best, n.unused(1)]
-    return [best, layout.reshape(s, place(n, a, dim, word), n.shapes[1])]
+    return [best, movement.reshape(s, place(n, a, dim, word), n.shapes[1])]
 
 
 def _multiplied(s: Scope, a: Array, axes: Sequence[int], keep: bool) -> Array:
@@ -94,7 +94,7 @@ def _running_extreme(n: Node, a: Array, dim: int, *, word: str) -> list[Array]:
     if a.rank == 0:
         return [a, n.unused(1)]
     axis, fill = dim % a.rank, n.neutral(word, a.dtype)
-    index = layout.iota(INT32, a.shape, axis)
+    index = movement.iota(INT32, a.shape, axis)
 
     def best(now: Sequence[Array], before: Sequence[Array]) -> Sequence[Array]:
         pair = [ordered(s, one) for one in (before[0], now[0])]
@@ -137,8 +137,8 @@ def _number_k(n: Node, a: Array, k: int, dim: int = -1, keepdim: bool = False) -
     if a.rank == 0:
         return [a, n.unused(1)]
     found = _first_sorted(n, a, dim, k, False)
-    last = [layout.row(n.scope, one, k - 1, dim % a.rank) for one in found]
-    return [layout.reshape(n.scope, one, n.shape) for one in last]
+    last = [movement.row(n.scope, one, k - 1, dim % a.rank) for one in found]
+    return [movement.reshape(n.scope, one, n.shape) for one in last]
 
 
 def _median(n: Node, a: Array, dim: int, keepdim: bool = False) -> list[Array]:
@@ -151,16 +151,16 @@ def _median(n: Node, a: Array, dim: int, keepdim: bool = False) -> list[Array]:
         s, nans = n.scope, n.scope.cast(n.scope.is_nan(a), FLOAT32)
         first = reductions.position(s, nans, (axis,), INT64, "max")
         has_one = s.greater(reductions.extreme(s, nans, (axis,), "max"), 0)
-        shaped = [layout.reshape(s, one, n.shape) for one in (has_one, first)]
+        shaped = [movement.reshape(s, one, n.shape) for one in (has_one, first)]
         value = s.select(shaped[0], np.nan, value)
         place = s.select(shaped[0], shaped[1], place)
     return [value, place]
 
 
 def _median_of_all(n: Node, a: Array) -> Array:
-    flat = layout.reshape(n.scope, a, (a.size,))
+    flat = movement.reshape(n.scope, a, (a.size,))
     values, _ = _first_sorted(n, flat, 0, (a.size + 1) // 2, False)
-    s, made = n.scope, layout.row(n.scope, values, values.size - 1)
+    s, made = n.scope, movement.row(n.scope, values, values.size - 1)
     if not is_float(a.dtype):
         return made
     nans = reductions.extreme(s, s.cast(s.is_nan(flat), FLOAT32), (0,), "max")
@@ -180,7 +180,7 @@ def _histogram(n: Node, a: Array, bins: int = 100, low: float = 0, high: float =
     if low == high:
         raise NotLowered("its bounds are those of the data", "give it bounds")
     s, x = n.scope, n.convert(a, FLOAT32)
-    x = layout.reshape(s, x, (1, a.size))
+    x = movement.reshape(s, x, (1, a.size))
     is_inside = s.both(s.greater_equal(x, low), s.greater_equal(high, x))
     place = s.elementwise("floor", s.mul(s.sub(x, low), bins / (high - low)))
     place = s.minimum(place, bins - 1)
@@ -195,8 +195,8 @@ def _histogram(n: Node, a: Array, bins: int = 100, low: float = 0, high: float =
 def _distances(n: Node, a: Array, b: Array, p: float, *_: Any) -> Array:
     """Return the distance of every row to every row of another matrix."""
     s = n.scope
-    x = layout.reshape(s, a, (*a.shape[:-1], 1, a.shape[-1]))
-    y = layout.reshape(s, b, (*b.shape[:-2], 1, *b.shape[-2:]))
+    x = movement.reshape(s, a, (*a.shape[:-1], 1, a.shape[-1]))
+    y = movement.reshape(s, b, (*b.shape[:-2], 1, *b.shape[-2:]))
     return normalization.lp_norm(s, s.sub(*n.arrays(x, y)), p, [-1])
 
 

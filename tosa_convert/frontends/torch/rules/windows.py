@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, normalization, resize, windows
+from tosa_convert.frontends.lowering import movement, normalization, resize, windows
 from tosa_convert.frontends.lowering.arithmetic import div, ordered
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.reductions import extreme
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
 from tosa_convert.frontends.lowering.types import FLOAT32, INT32, INT64, is_float
+from tosa_convert.frontends.torch.rules.movement import constant_pad
 from tosa_convert.frontends.torch.rules.node import Node, Rule, sizes_of
-from tosa_convert.frontends.torch.rules.shapes import constant_pad
 
 # -- pools ---------------------------------------------------------------------------------------
 
@@ -120,8 +120,8 @@ def _by_windows(n: Node, a: Array, axes: int, reduce: Callable[..., Array]) -> A
         count = n.shape[axis]
         if count != a.shape[axis]:
             bounds = _bounds(a.shape[axis], count)
-            parts = [reduce(layout.part(s, a, axis, *pair), [axis]) for pair in bounds]
-            a = layout.concatenate(s, parts, axis)
+            parts = [reduce(movement.part(s, a, axis, *pair), [axis]) for pair in bounds]
+            a = movement.concatenate(s, parts, axis)
     return a
 
 
@@ -150,13 +150,13 @@ def _places_of_greatest(n: Node, a: Array, axes: int) -> Array:
     for axis in reversed(range(a.rank - axes, a.rank)):
         found = []
         for low, high in _bounds(x.shape[axis], n.shape[axis]):
-            best, place = (layout.part(s, one, axis, low, low + 1) for one in (x, places))
+            best, place = (movement.part(s, one, axis, low, low + 1) for one in (x, places))
             for at in range(low + 1, high):
-                other, own = (layout.part(s, one, axis, at, at + 1) for one in (x, places))
+                other, own = (movement.part(s, one, axis, at, at + 1) for one in (x, places))
                 is_better = s.greater(other, best)
                 best, place = s.select(is_better, other, best), s.select(is_better, own, place)
             found.append((best, Array(INT32, best.shape, place.data, place.value)))
-        x, places = (layout.concatenate(s, parts, axis) for parts in zip(*found, strict=True))
+        x, places = (movement.concatenate(s, parts, axis) for parts in zip(*found, strict=True))
     return s.cast(places, INT64)
 
 
@@ -213,7 +213,7 @@ def _linear(n: Node, a: Array, _: Any, align_corners: bool, *scales: Any) -> Arr
     """Interpolate by RESIZE, or by a product with a matrix for each axis."""
     rows = _axes(n, a, scales)
     if all(size == 1 for _, size, _, _ in rows):
-        return layout.broadcast_to(n.scope, a, n.shape)
+        return movement.broadcast_to(n.scope, a, n.shape)
     if a.rank == 4 and a.dtype == FLOAT32 and a.data is None and _is_resize(rows, align_corners):
         axes = [resize.linear_axis(size, made, align_corners) for _, size, made, _ in rows]
         return resize.resized(n.scope, a, axes, "BILINEAR")

@@ -8,8 +8,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tosa_convert.graph.model import DYNAMIC
-from tosa_convert.rules.families.core import known, merged
-from tosa_convert.rules.values import Size
+from tosa_convert.rules.families.checks import known, merged
+from tosa_convert.rules.operator_view import Size
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Block, Operator

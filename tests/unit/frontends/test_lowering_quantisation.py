@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from frontends.lowered_arrays import F32, names, program, results
 
-from tosa_convert.frontends.lowering import quantization
+from tosa_convert.frontends.lowering import quantisation
 from tosa_convert.frontends.lowering.products import Window, conv_general_dilated, product
 from tosa_convert.frontends.lowering.scope import NotLowered, constant
 from tosa_convert.frontends.lowering.types import INT32
@@ -22,7 +22,7 @@ BY_ROW = np.array([[0.5], [2]], F32)
 
 
 def quantised(x: Any, scale: Any, zero: Any, dtype: Any) -> Any:
-    low, high = quantization.limits(dtype)
+    low, high = quantisation.limits(dtype)
     return np.clip(np.rint(x.astype(float) / scale) + np.asarray(zero, float), low, high)
 
 
@@ -55,7 +55,7 @@ def test_numbers_are_quantised(dtype: Any, zero: Any, operators: Any, scale: Any
     point = np.asarray(zero).astype(dtype)
 
     def lowered(s: Any, x: Any) -> Any:
-        return quantization.quantized(s, x, constant(scale), constant(point), dtype)
+        return quantisation.quantized(s, x, constant(scale), constant(point), dtype)
 
     (found,) = results(lowered, X)
     assert (
@@ -71,7 +71,7 @@ def test_a_scale_that_is_computed_divides_once() -> None:
     x[0, ::2] = (np.rint(x[0, ::2] / scale) + F32(0.5)) * scale
 
     def lowered(s: Any, a: Any, b: Any) -> Any:
-        return quantization.quantized(s, a, b, None, np.int16)
+        return quantisation.quantized(s, a, b, None, np.int16)
 
     (found,) = results(lowered, x, scale)
     np.testing.assert_array_equal(found, np.rint(x / scale))
@@ -91,12 +91,12 @@ def test_a_scale_that_is_computed_divides_once() -> None:
     ],
 )
 def test_integers_are_dequantised(dtype: Any, zero: Any, operators: Any) -> None:
-    low, high = (quantization.limits(dtype)[k] for k in (0, 1))
+    low, high = (quantisation.limits(dtype)[k] for k in (0, 1))
     x = np.array([[low, low + 1, 0], [7, high - 1, high]], dtype)
     point = constant(np.asarray(zero, dtype))
 
     def lowered(s: Any, a: Any) -> Any:
-        return quantization.dequantized(s, a, constant(BY_ROW), point)
+        return quantisation.dequantized(s, a, constant(BY_ROW), point)
 
     wide = (x.astype(np.int64) - np.asarray(zero)).astype(F32)
     np.testing.assert_array_equal(results(lowered, x)[0], wide * BY_ROW)
@@ -107,12 +107,12 @@ def test_fp8_saturates_unless_told_otherwise() -> None:
     x = np.array([1e9, -1e9, 447, 0.3], F32)
 
     def lowered(s: Any, a: Any, **given: Any) -> Any:
-        return quantization.quantized_fp8(s, a, ml_dtypes.float8_e4m3fn, **given)
+        return quantisation.quantized_fp8(s, a, ml_dtypes.float8_e4m3fn, **given)
 
     found = results(lowered, x)[0].astype(F32)
     assert found.tolist() == [448, -448, 448, 0.3125]
     with pytest.raises(NotLowered, match="infinity"):
-        program(lambda s, a: quantization.quantized_fp8(s, a, ml_dtypes.float8_e5m2, False), x)
+        program(lambda s, a: quantisation.quantized_fp8(s, a, ml_dtypes.float8_e5m2, False), x)
 
 
 #: The types of two factors of bytes, and their zero points.

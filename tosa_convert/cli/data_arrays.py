@@ -26,8 +26,8 @@ from tosa_convert.graph.dtypes import FLOATS, DType, dtype
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.files import STANDARD, open_regular, write_standard_output
 from tosa_convert.io.formats import FORMATS, sniff
-from tosa_convert.rules.values import shape_text
-from tosa_convert.views.inspection.statistics import Statistics, statistics_of
+from tosa_convert.rules.operator_view import shape_text
+from tosa_convert.views.inspection.value_statistics import Statistics, statistics_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -9,7 +9,7 @@ import pytest
 from tosa_convert.graph import Constant, dtype
 from tosa_convert.graph.constant import BLOCK
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.views.inspection.statistics import (
+from tosa_convert.views.inspection.value_statistics import (
     Statistics,
     statistics,
 )

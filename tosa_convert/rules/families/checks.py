@@ -11,7 +11,7 @@ from tosa_convert.graph.dtypes import INT8
 from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec
-from tosa_convert.rules.values import OperatorView, Shape, Size, TensorType, shape_text
+from tosa_convert.rules.operator_view import OperatorView, Shape, Size, TensorType, shape_text
 
 
 class Violation(NamedTuple):

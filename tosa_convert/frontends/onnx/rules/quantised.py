@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, quantization
+from tosa_convert.frontends.lowering import movement, quantisation
 from tosa_convert.frontends.lowering.arithmetic import clip, divided
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.reductions import extreme
@@ -43,7 +43,7 @@ class Dequantised(Array):
 def along(n: Node, x: Array, a: Array, axis: int, block: int = 0) -> Array:
     """Let a scale or zero point broadcast with a tensor: one for all, along an axis, or for blocks."""
     if a.size == 1:
-        return layout.reshape(n.scope, a, ())
+        return movement.reshape(n.scope, a, ())
     if block:
         if a.rank != x.rank:
             raise NotLowered(f"scales of blocks have {a.rank} dimensions, expected {x.rank}")
@@ -52,7 +52,7 @@ def along(n: Node, x: Array, a: Array, axis: int, block: int = 0) -> Array:
     shape[axis] = a.size
     if a.size != x.shape[axis]:
         raise NotLowered(f"it has {a.size} scales for an axis of {x.shape[axis]}")
-    return layout.reshape(n.scope, a, shape)
+    return movement.reshape(n.scope, a, shape)
 
 
 def _repeated(s: Scope, a: Array, axis: int, block: int, size: int) -> Array:
@@ -61,9 +61,9 @@ def _repeated(s: Scope, a: Array, axis: int, block: int, size: int) -> Array:
         return constant(np.repeat(whole_data(a), block, axis).take(range(size), axis))
     wide = (*a.shape[: axis + 1], 1, *a.shape[axis + 1 :])
     full = (*a.shape[: axis + 1], block, *a.shape[axis + 1 :])
-    spread = layout.broadcast_to(s, layout.reshape(s, a, wide), full)
+    spread = movement.broadcast_to(s, movement.reshape(s, a, wide), full)
     joined = [n * block if k == axis else n for k, n in enumerate(a.shape)]
-    return layout.part(s, layout.reshape(s, spread, joined), axis, 0, size)
+    return movement.part(s, movement.reshape(s, spread, joined), axis, 0, size)
 
 
 def _axis(n: Node, x: Array) -> int:
@@ -78,7 +78,7 @@ def _dequantize(n: Node) -> Array:
     x, axis, block = n.array(0), _axis(n, n.array(0)), int(n.get("block_size", 0))
     scale = along(n, x, n.array(1), axis, block)
     zero = along(n, x, n.array(2), axis, block) if n.has(2) else None
-    real = quantization.dequantized(n.scope, x, scale, zero)
+    real = quantisation.dequantized(n.scope, x, scale, zero)
     kind = int(n.get("output_dtype", 0))
     made = converted(n.scope, real, dtype_of(kind) if kind else n.array(1).dtype)
     if made is not real or block:
@@ -95,11 +95,11 @@ def _quantize(n: Node) -> Array:
     kind = n.array(2).dtype if n.has(2) else (dtype_of(number) if number else _UINT8)
     scale = along(n, x, n.array(1), axis, block)
     if str(kind) in _FP8:
-        factor = layout.broadcast_to(s, converted(s, scale, FLOAT32), x.shape)
+        factor = movement.broadcast_to(s, converted(s, scale, FLOAT32), x.shape)
         real = divided(s, converted(s, x, FLOAT32), factor)
-        return quantization.quantized_fp8(s, real, kind, bool(n.get("saturate", 1)))
+        return quantisation.quantized_fp8(s, real, kind, bool(n.get("saturate", 1)))
     zero = along(n, x, n.array(2), axis, block) if n.has(2) else None
-    return quantization.quantized(s, x, scale, zero, kind)
+    return quantisation.quantized(s, x, scale, zero, kind)
 
 
 def _dynamic_quantize(n: Node) -> Sequence[Array]:
@@ -108,22 +108,24 @@ def _dynamic_quantize(n: Node) -> Sequence[Array]:
     if x.dtype != FLOAT32:
         raise NotLowered(f"it takes FP32, found {x.dtype}")
     ones = (1,) * x.rank
-    ends = [layout.reshape(s, extreme(s, x, range(x.rank), word), ones) for word in ("min", "max")]
+    ends = [
+        movement.reshape(s, extreme(s, x, range(x.rank), word), ones) for word in ("min", "max")
+    ]
     low, high = s.minimum(ends[0], 0), s.maximum(ends[1], 0)
     span = s.sub(high, low)
     # onnxruntime gives zeros the scale 1.
     span = s.select(s.equal(span, 0), 255, span)
-    scale = quantization.divided_once(s, span, constant(np.full(ones, 255, x.dtype)))
-    initial = s.elementwise("negate", quantization.divided_once(s, low, scale))
+    scale = quantisation.divided_once(s, span, constant(np.full(ones, 255, x.dtype)))
+    initial = s.elementwise("negate", quantisation.divided_once(s, low, scale))
     # What is quantised is in the range, so that INT16 holds all quotients.
     whole = s.cast(clip(s, initial, 0.0, 255.0), np.int16)
     zero = s.cast(whole, INT32)
-    moved = s.add(s.cast(s.cast(quantization.divided_once(s, x, scale), np.int16), INT32), zero)
+    moved = s.add(s.cast(s.cast(quantisation.divided_once(s, x, scale), np.int16), INT32), zero)
     bounded = s.minimum(s.maximum(moved, 0), 255)
     return (
         s.narrowed(bounded, _UINT8),
-        layout.reshape(s, scale, ()),
-        layout.reshape(s, s.narrowed(zero, _UINT8), ()),
+        movement.reshape(s, scale, ()),
+        movement.reshape(s, s.narrowed(zero, _UINT8), ()),
     )
 
 
@@ -148,7 +150,7 @@ def with_dequantised_weights(rule: Rule) -> Rule:
 def _computed(s: Scope, x: Array, scale: Array, zero: Array | None) -> Array:
     """Dequantise a constant in the program."""
     held = Array(x.dtype, x.shape, None, s.value(Array(x.dtype, x.shape, whole_data(x))))
-    return quantization.dequantized(s, held, scale, zero)
+    return quantisation.dequantized(s, held, scale, zero)
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ def real(n: Node, a: Quantised, axis: int = 0) -> Array:
     place = axis % max(x.rank, 1)
     scale = along(n, x, a.scale, place)
     zero = None if a.zero is None else along(n, x, a.zero, place)
-    return quantization.dequantized(n.scope, x, scale, zero)
+    return quantisation.dequantized(n.scope, x, scale, zero)
 
 
 def requantised(n: Node, x: Array, index: int) -> Array:
@@ -189,28 +191,28 @@ def requantised(n: Node, x: Array, index: int) -> Array:
     if scale.size != 1:
         raise NotLowered("the result has a scale for each index")
     kind = _UINT8 if zero is None else zero.dtype
-    held = None if zero is None else layout.reshape(n.scope, zero, ())
-    return quantization.quantized(n.scope, x, layout.reshape(n.scope, scale, ()), held, kind)
+    held = None if zero is None else movement.reshape(n.scope, zero, ())
+    return quantisation.quantized(n.scope, x, movement.reshape(n.scope, scale, ()), held, kind)
 
 
 def scaled_sums(n: Node, sums: Array, scales: Sequence[Array], index: int, axis: int) -> Array:
     """Quantise sums of INT32 by one factor as onnxruntime does: the scales over that of the result."""
     s, zero = n.scope, n.optional(index + 1)
     shape = [1] * sums.rank
-    factor, by = factor_of(s, scales), layout.reshape(s, n.array(index), (1,))
+    factor, by = factor_of(s, scales), movement.reshape(s, n.array(index), (1,))
     if factor.data is not None and by.data is not None:  # Known ones are divided in one step.
         factor = constant(np.asarray(factor.data / by.data, FLOAT32))
     else:
         factor = divided(s, factor, by)
     shape[axis] = factor.size
-    numbers = s.mul(s.cast(sums, FLOAT32), layout.reshape(s, factor, shape))
-    held = None if zero is None else layout.reshape(s, zero, ())
-    return quantization.rounded(s, numbers, held, _UINT8 if zero is None else zero.dtype)
+    numbers = s.mul(s.cast(sums, FLOAT32), movement.reshape(s, factor, shape))
+    held = None if zero is None else movement.reshape(s, zero, ())
+    return quantisation.rounded(s, numbers, held, _UINT8 if zero is None else zero.dtype)
 
 
 def factor_of(s: Scope, scales: Sequence[Array]) -> Array:
     """Return the product of scales, [1] or [channels]."""
-    return reduce(s.mul, (layout.reshape(s, scale, (scale.size,)) for scale in scales))
+    return reduce(s.mul, (movement.reshape(s, scale, (scale.size,)) for scale in scales))
 
 
 def multiplied(n: Node, a: Quantised, b: Quantised) -> Array:
@@ -227,7 +229,7 @@ def multiplied(n: Node, a: Quantised, b: Quantised) -> Array:
 
 def _less_zero(n: Node, a: Quantised, axis: int) -> Array:
     zero = None if a.zero is None else along(n, a.x, a.zero, axis)
-    return quantization.centred(n.scope, a.x, zero)
+    return quantisation.centred(n.scope, a.x, zero)
 
 
 def _refuse_inexact(terms: int) -> None:
@@ -260,7 +262,7 @@ def convolution(n: Node, a: Quantised, b: Quantised, bias: Array | None = None) 
     made = s.cast(convolved(n, left, right, None, FLOAT32), INT32)
     if bias is None:
         return made
-    return s.add(made, layout.reshape(s, bias, (1, bias.size, *(1,) * (made.rank - 2))))
+    return s.add(made, movement.reshape(s, bias, (1, bias.size, *(1,) * (made.rank - 2))))
 
 
 def _qlinear_conv(n: Node) -> Array:

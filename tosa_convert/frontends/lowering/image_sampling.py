@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import clip
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.indexing import rows_of_batches
@@ -51,24 +51,24 @@ def grid_sample(
     batch, channels, *sizes = image.shape
     out = grid.shape[1:-1]
     count = math.prod(out)
-    flat = layout.reshape(s, converted(s, grid, FLOAT32), (batch, count, len(sizes)))
+    flat = movement.reshape(s, converted(s, grid, FLOAT32), (batch, count, len(sizes)))
     axes = []
     for axis, size in enumerate(sizes):
         place = len(sizes) - 1 - axis
-        x = layout.part(s, flat, 2, place, place + 1)
+        x = movement.part(s, flat, 2, place, place + 1)
         axes.append(_neighbours(s, x, size, mode, padding, is_aligned))
     index, weight = _crossed(s, axes, sizes)
-    table = layout.moved(s, image, 1, image.rank - 1)
-    table = layout.reshape(s, table, (batch, math.prod(sizes), channels))
+    table = movement.moved(s, image, 1, image.rank - 1)
+    table = movement.reshape(s, table, (batch, math.prod(sizes), channels))
     each = index.size // (batch * count)
-    rows = rows_of_batches(s, table, layout.reshape(s, index, (batch, count * each)))
+    rows = rows_of_batches(s, table, movement.reshape(s, index, (batch, count * each)))
     rows = converted(s, rows, FLOAT32)
     if weight is not None:
-        rows = layout.reshape(s, rows, (batch, count, each, channels))
-        rows = s.mul(rows, layout.reshape(s, weight, (batch, count, each, 1)))
+        rows = movement.reshape(s, rows, (batch, count, each, channels))
+        rows = s.mul(rows, movement.reshape(s, weight, (batch, count, each, 1)))
         rows = summed(s, rows, (2,)) if each > 1 else rows
-    made = layout.reshape(s, converted(s, rows, image.dtype), (batch, *out, channels))
-    return layout.moved(s, made, made.rank - 1, 1)
+    made = movement.reshape(s, converted(s, rows, image.dtype), (batch, *out, channels))
+    return movement.moved(s, made, made.rank - 1, 1)
 
 
 def _crossed(
@@ -80,11 +80,11 @@ def _crossed(
     for position, (axis, size) in enumerate(zip(axes, sizes, strict=True)):
         ones = [1] * len(axes)
         ones[position] = axis.place.shape[2]
-        index = layout.reshape(s, axis.place, (*axis.place.shape[:2], *ones))
+        index = movement.reshape(s, axis.place, (*axis.place.shape[:2], *ones))
         index = index if math.prod(sizes) < _EXACT else s.cast(index, INT32)
         place = index if place is None else s.add(s.mul(place, size), index)
         if axis.weight is not None:
-            factor = layout.reshape(s, axis.weight, (*axis.weight.shape[:2], *ones))
+            factor = movement.reshape(s, axis.weight, (*axis.weight.shape[:2], *ones))
             weight = factor if weight is None else s.mul(weight, factor)
     assert place is not None
     return s.cast(place, INT32), weight
@@ -170,9 +170,9 @@ def affine_points(sizes: Sequence[int], is_aligned: bool) -> np.ndarray:  # type
 def affine_grid(s: Scope, theta: Array, sizes: Sequence[int], is_aligned: bool = False) -> Array:
     """Return a grid for `grid_sample`: all pixels' positions times a matrix for each image."""
     batch, points = theta.shape[0], affine_points(sizes, is_aligned).astype(theta.dtype)
-    held = layout.broadcast_to(s, constant(points), (batch, *points.shape))
-    made = product(s, held, layout.transpose(s, theta, (0, 2, 1)), theta.dtype)
-    return layout.reshape(s, made, (batch, *sizes, len(sizes)))
+    held = movement.broadcast_to(s, constant(points), (batch, *points.shape))
+    made = product(s, held, movement.transpose(s, theta, (0, 2, 1)), theta.dtype)
+    return movement.reshape(s, made, (batch, *sizes, len(sizes)))
 
 
 # -- regions ---------------------------------------------------------------------------------------
@@ -210,36 +210,36 @@ def roi_align(
     )
     chosen = _images(s, image, batches, count)
     # Rows first: [count, height, channels * width].
-    held = layout.transpose(s, chosen, (0, 2, 1, 3))
-    held = layout.reshape(s, held, (count, height, channels * width))
+    held = movement.transpose(s, chosen, (0, 2, 1, 3))
+    held = movement.reshape(s, held, (count, height, channels * width))
     lines = product(s, rows, held, image.dtype)
-    lines = layout.reshape(s, lines, (count, axes[0].made * channels, width))
-    made = product(s, lines, layout.transpose(s, columns, (0, 2, 1)), image.dtype)
-    made = layout.reshape(s, made, (count, axes[0].made, channels, axes[1].made))
-    return layout.transpose(s, made, (0, 2, 1, 3))
+    lines = movement.reshape(s, lines, (count, axes[0].made * channels, width))
+    made = product(s, lines, movement.transpose(s, columns, (0, 2, 1)), image.dtype)
+    made = movement.reshape(s, made, (count, axes[0].made, channels, axes[1].made))
+    return movement.transpose(s, made, (0, 2, 1, 3))
 
 
 def _images(s: Scope, image: Array, batches: Array, count: int) -> Array:
     if image.shape[0] == 1:
-        return layout.broadcast_to(s, image, (count, *image.shape[1:]))
+        return movement.broadcast_to(s, image, (count, *image.shape[1:]))
     size = math.prod(image.shape[1:])
-    table = layout.reshape(s, image, (1, image.shape[0], size))
-    index = layout.reshape(s, converted(s, batches, INT32), (1, count))
-    return layout.reshape(s, rows_of_batches(s, table, index), (count, *image.shape[1:]))
+    table = movement.reshape(s, image, (1, image.shape[0], size))
+    index = movement.reshape(s, converted(s, batches, INT32), (1, count))
+    return movement.reshape(s, rows_of_batches(s, table, index), (count, *image.shape[1:]))
 
 
 def _region_weights(s: Scope, regions: Array, first: int, axis: Region, is_half: bool) -> Array:
     """Return the weight of each pixel in each mean of samples, [count, made, size]."""
     count, number = regions.shape[0], axis.number
-    low = layout.part(s, regions, 1, first, first + 1)
-    span = s.sub(layout.part(s, regions, 1, first + 2, first + 3), low)
+    low = movement.part(s, regions, 1, first, first + 1)
+    span = s.sub(movement.part(s, regions, 1, first + 2, first + 3), low)
     span = span if is_half else s.maximum(span, 1)
     parts = (np.arange(axis.made * number) + 0.5) / (axis.made * number)
     at = s.add(s.mul(span, constant(parts.astype(regions.dtype).reshape(1, -1))), low)
     outside = s.either(s.greater(-1, at), s.greater(at, axis.size))
     kept = _within(s, at, axis.size)
     shape = count, axis.made, number, 1
-    kept, outside = layout.reshape(s, kept, shape), layout.reshape(s, outside, shape)
+    kept, outside = movement.reshape(s, kept, shape), movement.reshape(s, outside, shape)
     pixels = constant(np.arange(axis.size, dtype=regions.dtype).reshape(1, 1, 1, -1))
     weight = s.maximum(s.sub(1, s.elementwise("abs", s.sub(kept, pixels))), 0)
     weight = s.select(outside, 0, weight)

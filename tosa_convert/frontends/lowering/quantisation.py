@@ -7,7 +7,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.arithmetic import clip, divided
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
@@ -97,7 +97,7 @@ def quantized(s: Scope, x: Array, scale: Array, zero: Array | None, dtype: Any) 
     if factor.data is not None:
         return rounded(s, divided(s, wide, _ranked(factor, x)), zero, dtype)
     if factor.rank < x.rank:
-        factor = layout.reshape(s, factor, (1,) * (x.rank - factor.rank) + factor.shape)
+        factor = movement.reshape(s, factor, (1,) * (x.rank - factor.rank) + factor.shape)
     return rounded(s, divided_once(s, wide, factor), zero, dtype)
 
 

@@ -296,8 +296,8 @@ class Editor(BlockEditor):
         tensors = [self.tensors.get(name) for name in operator.outputs]
         if all(tensor is None or tensor.shape is not None for tensor in tensors):
             return
+        from tosa_convert.rules.operator_view import OperatorView
         from tosa_convert.rules.validate import judge_shapes
-        from tosa_convert.rules.values import OperatorView
 
         if operator.spec.regions or None in tensors:
             return

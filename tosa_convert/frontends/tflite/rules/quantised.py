@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import arithmetic, layout
+from tosa_convert.frontends.lowering import arithmetic, movement
 from tosa_convert.frontends.lowering.conversion import converted
-from tosa_convert.frontends.lowering.quantization import centred
+from tosa_convert.frontends.lowering.quantisation import centred
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
 from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, INT32, is_float, is_unsigned
 from tosa_convert.frontends.tflite.integer_functions import quotients
@@ -267,7 +267,7 @@ def select(n: Node) -> Array:
     yes, no = n.array(1), n.like(2, 1)
     rank = max(yes.rank, no.rank)
     if n.kind == "SELECT" and condition.rank == 1 and rank > 1:
-        condition = layout.reshape(s, condition, (condition.size, *(1,) * (rank - 1)))
+        condition = movement.reshape(s, condition, (condition.size, *(1,) * (rank - 1)))
     if condition.dtype != BOOL or yes.dtype != no.dtype:
         raise ValueError("other types")
     return arithmetic.select_n(s, *s.aligned([condition, no, yes]))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from frontends.lowered_arrays import F32, known, names, program, results
 
-from tosa_convert.frontends.lowering import activations, layout, reductions
+from tosa_convert.frontends.lowering import activations, movement, reductions
 from tosa_convert.frontends.lowering.products import product
 from tosa_convert.frontends.lowering.scope import Array, Scope, constant
 
@@ -27,19 +27,19 @@ def logsumexp(x: Any, axis: int) -> Any:
 #: A function, its operand, what numpy returns, and the operators.
 ROWS: dict[str, tuple[Callable[..., Any], Any, Any, dict[str, int]]] = {
     "transpose": (
-        partial(layout.transpose, perms=(0, 2, 3, 1)),
+        partial(movement.transpose, perms=(0, 2, 3, 1)),
         X,
         X.transpose(0, 2, 3, 1),
         {"TRANSPOSE": 1},
     ),
     "transpose of neighbours": (
-        partial(layout.transpose, perms=(2, 3, 0, 1), merges=True),
+        partial(movement.transpose, perms=(2, 3, 0, 1), merges=True),
         X,
         X.transpose(2, 3, 0, 1),
         {"RESHAPE": 2, "TRANSPOSE": 1},
     ),
     "transpose of seven dimensions": (
-        lambda s, a: layout.reshape(s, layout.transpose(s, a, (2, 3, 0, 1, 4, 5, 6)), (6, 24)),
+        lambda s, a: movement.reshape(s, movement.transpose(s, a, (2, 3, 0, 1, 4, 5, 6)), (6, 24)),
         WIDE,
         WIDE.transpose(2, 3, 0, 1, 4, 5, 6).reshape(6, 24),
         {"RESHAPE": 2, "TRANSPOSE": 1},
@@ -113,8 +113,8 @@ def test_a_cumulative_logarithm_begins_with_its_first_element() -> None:
 
 def dense(s: Scope, a: Array) -> Array:
     """Multiply the last dimension, as frameworks do: with its own RESHAPEs."""
-    flat = layout.reshape(s, a, (1, a.size // 5, 5))
-    made = layout.reshape(s, product(s, flat, constant(WEIGHT), F32), a.shape)
+    flat = movement.reshape(s, a, (1, a.size // 5, 5))
+    made = movement.reshape(s, product(s, flat, constant(WEIGHT), F32), a.shape)
     return s.add(made, constant(BIAS))
 
 
@@ -137,7 +137,7 @@ def test_no_reshape_is_between_two_products() -> None:
 
 def test_reshapes_that_undo_each_other_are_none() -> None:
     def back(s: Scope, a: Array) -> Array:
-        made = layout.reshape(s, layout.reshape(s, a, (6, 20)), (120,))
-        return s.elementwise("abs", layout.reshape(s, made, X.shape))
+        made = movement.reshape(s, movement.reshape(s, a, (6, 20)), (120,))
+        return s.elementwise("abs", movement.reshape(s, made, X.shape))
 
     assert names(program(back, X)) == {"ABS": 1}

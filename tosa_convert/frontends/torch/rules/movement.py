@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.indexing import from_front, replaced
 from tosa_convert.frontends.lowering.scope import Array, constant
 from tosa_convert.frontends.lowering.types import carrier
@@ -16,12 +16,12 @@ from tosa_convert.frontends.torch.rules.node import Node, Rule
 
 
 def expand(n: Node, a: Array, *_: Any, **__: Any) -> Array:
-    return layout.broadcast_to(n.scope, a, n.shape)
+    return movement.broadcast_to(n.scope, a, n.shape)
 
 
 def permute(n: Node, a: Array, dims: Sequence[int]) -> Array:
     order = [axis % a.rank for axis in dims]
-    return a if order == list(range(a.rank)) else layout.transpose(n.scope, a, order)
+    return a if order == list(range(a.rank)) else movement.transpose(n.scope, a, order)
 
 
 def swapped(n: Node, a: Array, first: int, second: int) -> Array:
@@ -40,21 +40,21 @@ def sliced(
     first, last, _ = slice(start, end, step).indices(a.shape[axis])
     if (first, last, step) == (0, a.shape[axis], 1):
         return a
-    return layout.part(n.scope, a, axis, first, max(first, last), step)
+    return movement.part(n.scope, a, axis, first, max(first, last), step)
 
 
 def select(n: Node, a: Array, dim: int, index: Any) -> Array:
     axis = dim % a.rank
     if isinstance(index, Array):
-        at = from_front(n.scope, layout.reshape(n.scope, index, (1,)), a.shape[axis])
-        return layout.reshape(n.scope, index_select(n, a, axis, at), n.shape)
-    return layout.row(n.scope, a, index % a.shape[axis], axis)
+        at = from_front(n.scope, movement.reshape(n.scope, index, (1,)), a.shape[axis])
+        return movement.reshape(n.scope, index_select(n, a, axis, at), n.shape)
+    return movement.row(n.scope, a, index % a.shape[axis], axis)
 
 
 def _split(n: Node, a: Array, *_: Any) -> list[Array]:
     """Split into the parts whose shapes torch found."""
     axes = [k for k in range(a.rank) if a.shape[k] != n.shape[k]] or [0]
-    return layout.split(n.scope, a, [shape[axes[0]] for shape in n.shapes], axes[0])
+    return movement.split(n.scope, a, [shape[axes[0]] for shape in n.shapes], axes[0])
 
 
 def joined(n: Node, arrays: Sequence[Array], dim: int = 0) -> Array:
@@ -63,14 +63,14 @@ def joined(n: Node, arrays: Sequence[Array], dim: int = 0) -> Array:
     if not full:
         return Array(n.dtype, n.shape, np.zeros(n.shape, n.dtype))
     held = [n.scope.viewed(one, carrier(n.dtype)) for one in full]
-    made = layout.concatenate(n.scope, held, dim % full[0].rank)
+    made = movement.concatenate(n.scope, held, dim % full[0].rank)
     return n.scope.viewed(made, n.dtype)
 
 
 def _stack(n: Node, arrays: Sequence[Array], dim: int = 0) -> Array:
     axis = dim % n.rank
     shapes = [(*one.shape[:axis], 1, *one.shape[axis:]) for one in arrays]
-    rows = [layout.reshape(n.scope, one, to) for one, to in zip(arrays, shapes, strict=True)]
+    rows = [movement.reshape(n.scope, one, to) for one, to in zip(arrays, shapes, strict=True)]
     return joined(n, rows, axis)
 
 
@@ -78,9 +78,9 @@ def _block_diagonal(n: Node, arrays: Sequence[Array]) -> Array:
     shapes = [(1,) * (2 - one.rank) + one.shape for one in arrays]
     rows, left = [], 0
     for one, shape in zip(arrays, shapes, strict=True):
-        matrix = layout.reshape(n.scope, one, shape)
+        matrix = movement.reshape(n.scope, one, shape)
         right = n.shape[1] - left - shape[1]
-        rows.append(layout.pad(n.scope, matrix, (0, left), (0, right), 0))
+        rows.append(movement.pad(n.scope, matrix, (0, left), (0, right), 0))
         left += shape[1]
     return joined(n, rows)
 
@@ -91,7 +91,7 @@ def constant_pad(n: Node, a: Array, pad: Sequence[int], value: Any = 0) -> Array
     low, high = [*rest, *pad[-2::-2]], [*rest, *pad[-1::-2]]
     held = n.scope.viewed(a, carrier(a.dtype))
     fill = constant(np.asarray(value).astype(a.dtype).view(held.dtype).reshape(()))
-    return n.scope.viewed(layout.pad(n.scope, held, low, high, fill), a.dtype)
+    return n.scope.viewed(movement.pad(n.scope, held, low, high, fill), a.dtype)
 
 
 def _slice_scatter(
@@ -119,20 +119,20 @@ def _put_by_steps(n: Node, a: Array, source: Array, axis: int, places: range) ->
     s, parts, last = n.scope, [], 0
     for number, place in enumerate(places):
         if place > last:
-            parts.append(layout.part(s, a, axis, last, place))
-        parts.append(layout.part(s, source, axis, number, number + 1))
+            parts.append(movement.part(s, a, axis, last, place))
+        parts.append(movement.part(s, source, axis, number, number + 1))
         last = place + 1
     if last < a.shape[axis]:
-        parts.append(layout.part(s, a, axis, last, a.shape[axis]))
+        parts.append(movement.part(s, a, axis, last, a.shape[axis]))
     held = [s.viewed(n.convert(one, a.dtype), carrier(a.dtype)) for one in parts]
-    return s.viewed(layout.concatenate(s, held, axis), a.dtype)
+    return s.viewed(movement.concatenate(s, held, axis), a.dtype)
 
 
 def _select_scatter(n: Node, a: Array, source: Array, dim: int, index: int) -> Array:
     axis = dim % a.rank
     first = index % a.shape[axis]
     shape = [1 if k == axis else size for k, size in enumerate(a.shape)]
-    return _slice_scatter(n, a, layout.reshape(n.scope, source, shape), axis, first, first + 1)
+    return _slice_scatter(n, a, movement.reshape(n.scope, source, shape), axis, first, first + 1)
 
 
 def _diagonal(n: Node, a: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
@@ -141,10 +141,10 @@ def _diagonal(n: Node, a: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) 
     others = [k for k in range(a.rank) if k not in (first, second)]
     rows, columns = a.shape[first], a.shape[second]
     moved = permute(n, a, [*others, first, second])
-    flat = layout.reshape(s, moved, (*moved.shape[:-2], rows * columns))
+    flat = movement.reshape(s, moved, (*moved.shape[:-2], rows * columns))
     start = offset if offset >= 0 else -offset * columns
     stop = start + (n.shape[-1] - 1) * (columns + 1) + 1
-    return layout.part(s, flat, flat.rank - 1, start, stop, columns + 1)
+    return movement.part(s, flat, flat.rank - 1, start, stop, columns + 1)
 
 
 def _diagonal_scatter(
@@ -157,8 +157,8 @@ def _diagonal_scatter(
     order = [axes.index(k) for k in range(a.rank)]
     line = n.convert(source, a.dtype)
     missing = a.shape[axis] - line.shape[-1]
-    line = layout.pad(s, line, [0] * line.rank, [0] * (line.rank - 1) + [missing], 0)
-    spread = permute(n, layout.reshape(s, line, (*line.shape, 1)), order)
+    line = movement.pad(s, line, [0] * line.rank, [0] * (line.rank - 1) + [missing], 0)
+    spread = permute(n, movement.reshape(s, line, (*line.shape, 1)), order)
     is_there = np.eye(a.shape[first], a.shape[second], offset, dtype=np.bool_)
     sizes = [a.shape[k] if k in (first, second) else 1 for k in range(a.rank)]
     mask = constant((is_there if first < second else is_there.T).reshape(sizes))
@@ -190,7 +190,7 @@ RULES: Final[dict[str, Rule]] = {
             *("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten"),
             *("prims.squeeze", "prims.collapse", "prims.split_dim", "_reshape_alias"),
         ),
-        lambda n, a, *_: layout.reshape(n.scope, a, n.shape),
+        lambda n, a, *_: movement.reshape(n.scope, a, n.shape),
     ),
     "expand": expand,
     "broadcast_to": expand,
@@ -201,13 +201,13 @@ RULES: Final[dict[str, Rule]] = {
     "narrow": lambda n, a, dim, start, length: sliced(n, a, dim, start, start + length),
     "select": select,
     "split": _split,
-    "split_with_sizes": lambda n, a, sizes, dim=0: layout.split(n.scope, a, sizes, dim % a.rank),
-    "unbind": lambda n, a, dim=0: layout.unstack(n.scope, a, dim % a.rank),
+    "split_with_sizes": lambda n, a, sizes, dim=0: movement.split(n.scope, a, sizes, dim % a.rank),
+    "unbind": lambda n, a, dim=0: movement.unstack(n.scope, a, dim % a.rank),
     "cat": joined,
     "stack": _stack,
     "block_diag": _block_diagonal,
-    "repeat": lambda n, a, repeats: layout.tile(n.scope, a, repeats),
-    "flip": lambda n, a, dims: layout.reverse(n.scope, a, [k % a.rank for k in dims if a.rank]),
+    "repeat": lambda n, a, repeats: movement.tile(n.scope, a, repeats),
+    "flip": lambda n, a, dims: movement.reverse(n.scope, a, [k % a.rank for k in dims if a.rank]),
     "constant_pad_nd": constant_pad,
     "slice_scatter": _slice_scatter,
     "select_scatter": _select_scatter,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tosa_convert.cli.run_model import arrays_from_files
 from tosa_convert.frontends.process.run import TIMEOUT
-from tosa_convert.frontends.quantization_parameters import scales_of
+from tosa_convert.frontends.quantisation_parameters import scales_of
 from tosa_convert.golden.backends.process import KeptWorkers, Machine
 from tosa_convert.golden.models.compare_model import compare_model, require_for_check
 from tosa_convert.golden.running.programs import shapes_of_inputs
