@@ -167,6 +167,8 @@ class Autoencoder(nn.Module):
 
 
 USES: dict[str, Use] = {
+    "linear regression": lambda: (nn.Linear(3, 1), (r(5, 3),)),
+    "logistic regression": lambda: (nn.Sequential(nn.Linear(4, 1), nn.Sigmoid()), (r(6, 4),)),
     "perceptron": lambda: (
         nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.ReLU(), nn.Dropout(), nn.Linear(8, 4)),
         (r(2, 1, 4, 4),),
@@ -193,6 +195,10 @@ USES: dict[str, Use] = {
         SelfAttention(),
         (r(2, 4, 8),),
     ),
+    "sdpa causal": lambda: (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        (r(1, 2, 4, 8), r(1, 2, 4, 8) + 1, r(1, 2, 4, 8) - 1),
+    ),
     "sdpa mask": lambda: (
         lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m),
         (r(1, 2, 4, 8), r(4, 4) > 0.5),
@@ -205,25 +211,70 @@ USES: dict[str, Use] = {
     "group norm": lambda: (nn.GroupNorm(2, 6), (r(2, 6, 4, 4),)),
     "instance norm": lambda: (nn.InstanceNorm2d(3, affine=True), (r(2, 3, 4, 4),)),
     "batch norm 1d": lambda: (nn.BatchNorm1d(4), (r(3, 4, 5),)),
+    "local response norm": lambda: (nn.LocalResponseNorm(3), (r(1, 5, 3, 3),)),
     "batch statistics": lambda: (batch_statistics, (r(6, 3),)),
     "conv1d": lambda: (nn.Conv1d(3, 4, 3, padding="same"), (r(2, 3, 7),)),
     "conv3d": lambda: (nn.Conv3d(2, 3, 2, stride=2), (r(1, 2, 4, 4, 4),)),
+    "dilated": lambda: (nn.Conv2d(2, 3, 3, dilation=2, padding=2), (r(1, 2, 7, 7),)),
     "depthwise separable": lambda: (
         nn.Sequential(nn.Conv2d(4, 4, 3, groups=4, padding=1), nn.Conv2d(4, 6, 1)),
         (r(1, 4, 5, 5),),
     ),
     "grouped": lambda: (nn.Conv2d(4, 6, 3, groups=2), (r(1, 4, 5, 5),)),
+    "reflected padding": lambda: (
+        nn.Conv2d(1, 2, 3, padding=1, padding_mode="reflect"),
+        (r(1, 1, 5, 5),),
+    ),
     "circular padding": lambda: (
         nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular"),
         (r(1, 1, 5, 5),),
     ),
+    "transposed stride 3": lambda: (nn.ConvTranspose2d(2, 3, 4, 3, 1), (r(1, 2, 3, 4),)),
     "transposed 1d": lambda: (nn.ConvTranspose1d(2, 3, 3, 2, 1, 1), (r(1, 2, 5),)),
+    "max pool": lambda: (nn.MaxPool2d(3, 2, 1), (r(1, 2, 7, 7),)),
+    "max pool with places": lambda: (nn.MaxPool2d(2, return_indices=True), (r(1, 2, 4, 4),)),
     "pool and unpool": lambda: (
         lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),
         (r(1, 2, 4, 4),),
     ),
+    "average pool ceil": lambda: (nn.AvgPool2d(3, 2, 1, ceil_mode=True), (r(1, 2, 6, 6),)),
+    "average pool of inside": lambda: (
+        nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+        (r(1, 2, 6, 6),),
+    ),
+    "adaptive pools": lambda: (
+        lambda x: (F.adaptive_avg_pool2d(x, (2, 3)), F.adaptive_max_pool2d(x, 1)),
+        (r(1, 2, 6, 6),),
+    ),
+    "lp pool": lambda: (nn.LPPool2d(2, 2), (p(1, 2, 4, 4),)),
+    "bilinear": lambda: (
+        lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False),
+        (r(1, 2, 3, 4),),
+    ),
+    "bilinear corners": lambda: (
+        lambda x: F.interpolate(x, size=(7, 5), mode="bilinear", align_corners=True),
+        (r(1, 2, 4, 3),),
+    ),
+    "nearest": lambda: (lambda x: F.interpolate(x, size=(5, 7)), (r(1, 2, 3, 3),)),
+    "bicubic": lambda: (
+        lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"),
+        (r(1, 1, 4, 4),),
+    ),
     "pixel shuffle": lambda: (nn.PixelShuffle(2), (r(1, 8, 2, 3),)),
+    "pixel unshuffle": lambda: (nn.PixelUnshuffle(2), (r(1, 2, 4, 6),)),
+    "channel shuffle": lambda: (nn.ChannelShuffle(2), (r(1, 4, 2, 2),)),
+    "grid sample": lambda: (
+        lambda x, g: F.grid_sample(x, g.tanh(), align_corners=False),
+        (r(1, 2, 4, 4), r(1, 3, 3, 2)),
+    ),
+    "affine grid": lambda: (
+        lambda t: F.affine_grid(t, [1, 1, 3, 4], align_corners=False),
+        (r(1, 2, 3),),
+    ),
+    "unfold": lambda: (lambda x: F.unfold(x, 3, padding=1), (r(1, 2, 4, 4),)),
     "fold": lambda: (lambda x: F.fold(x, (4, 4), 2, stride=2), (r(1, 8, 4),)),
+    "cosine similarity": lambda: (lambda a, b: F.cosine_similarity(a, b), (r(3, 5), r(3, 5) + 1)),
+    "pairwise distance": lambda: (lambda a, b: torch.cdist(a, b), (r(4, 3), r(5, 3))),
     "pairwise distance by 1": lambda: (lambda a, b: torch.cdist(a, b, p=1), (r(4, 3), r(5, 3))),
     "intersection over union": lambda: (
         iou,
@@ -232,31 +283,106 @@ USES: dict[str, Use] = {
             torch.tensor([[1.0, 0, 3, 2], [5, 5, 6, 6]]),
         ),
     ),
+    "cross entropy": lambda: (lambda x, y: F.cross_entropy(x, y), (r(4, 3), w(0, 3, 4))),
+    "smoothed entropy": lambda: (
+        lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1, reduction="none"),
+        (r(4, 3), w(0, 3, 4)),
+    ),
     "entropy by one hot": lambda: (one_hot_loss, (r(4, 3), w(0, 3, 4))),
+    "binary entropy": lambda: (
+        lambda x, y: F.binary_cross_entropy_with_logits(x, y),
+        (r(4, 3), (r(4, 3) > 0).float()),
+    ),
+    "huber": lambda: (lambda x, y: F.huber_loss(x, y), (r(4, 3) * 3, r(4, 3))),
+    "smooth l1": lambda: (lambda x, y: F.smooth_l1_loss(x, y, beta=0.5), (r(4, 3) * 3, r(4, 3))),
+    "kl divergence": lambda: (
+        lambda x, y: F.kl_div(x.log_softmax(1), y.softmax(1), reduction="batchmean"),
+        (r(4, 3), r(4, 3) + 1),
+    ),
     "triplet": lambda: (triplet, (r(4, 3), r(4, 3) + 1, r(4, 3) * 2)),
+    "nll": lambda: (lambda x, y: F.nll_loss(x.log_softmax(1), y), (r(4, 3), w(0, 3, 4))),
     "poisson": lambda: (lambda x, y: F.poisson_nll_loss(x, y), (r(4, 3), p(4, 3))),
+    "softmax of halves": lambda: (lambda x: x.half().softmax(-1).float(), (r(3, 5),)),
+    "temperature": lambda: (lambda x: (x / 0.07).softmax(-1), (r(3, 5),)),
     "log sum exp": lambda: (lambda x: x.logsumexp((0, 1)), (r(3, 5) * 20,)),
     "gumbel top": lambda: (lambda x: x.softmax(-1).topk(3), (r(3, 8),)),
     "nucleus": lambda: (
         lambda x: x.softmax(-1).sort(descending=True).values.cumsum(-1) < 0.9,
         (r(3, 8),),
     ),
+    "sort both": lambda: (lambda x: x.sort(1, descending=True), (r(3, 6),)),
+    "argsort stable": lambda: (lambda x: x.argsort(dim=0, stable=True), (w(0, 3, 6, 2),)),
+    "median": lambda: (lambda x: x.median(1), (r(3, 5),)),
+    "kth value": lambda: (lambda x: x.kthvalue(2, 1), (r(3, 5),)),
+    "mode of booleans": lambda: (lambda x: ((x > 0).any(1), (x > 0).all(0)), (r(3, 5),)),
+    "variance": lambda: (lambda x: (x.var(1), x.var(unbiased=False), x.std(0)), (r(3, 5),)),
+    "norms": lambda: (lambda x: (x.norm(), x.norm(1, dim=1), x.norm(float("inf"))), (r(3, 5),)),
+    "normalise": lambda: (lambda x: F.normalize(x, dim=1), (r(3, 5),)),
     "clip by norm": lambda: (lambda x: x * (1.0 / x.norm()).clamp(max=1), (r(3, 5),)),
+    "cumulative": lambda: (lambda x: (x.cumsum(1), x.cumprod(0), x.cummax(1)), (r(3, 5),)),
+    "differences": lambda: (lambda x: torch.diff(x, dim=1), (r(3, 5),)),
+    "trapezoid": lambda: (lambda x: torch.trapezoid(x, dx=0.1), (r(3, 5),)),
     "histogram of words": lambda: (lambda x: F.one_hot(x, 6).sum(0), (w(0, 6, 20),)),
+    "bucketize": lambda: (
+        lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])),
+        (r(3, 5),),
+    ),
     "searchsorted": lambda: (
         lambda x: torch.searchsorted(torch.tensor([-1.0, 0.0, 0.5, 1.0]), x, right=True),
         (r(3, 5),),
     ),
+    "where": lambda: (lambda x: torch.where(x > 0, x, x.exp() - 1), (r(3, 5),)),
+    "masked fill": lambda: (lambda x: x.masked_fill(x.isnan(), 0).clamp_(-1, 1), (r(3, 5),)),
+    "nan to num": lambda: (
+        lambda x: torch.nan_to_num(x / x.floor()),
+        (torch.tensor([0.2, -1.5, 0.0, 5.0]),),
+    ),
     "update rows": lambda: (update_rows, (r(4, 6), r(2, 3))),
     "loop of sums": lambda: (counted, (r(4, 3),)),
     "newton": lambda: (newton_root, (p(3, 4),)),
+    "gather": lambda: (lambda x, i: x.gather(1, i), (r(3, 5), w(0, 5, 3, 2))),
+    "scatter add": lambda: (
+        lambda x, i: torch.zeros(4, 5).scatter_add(0, i, x),
+        (r(3, 5), w(0, 4, 3, 5)),
+    ),
+    "index add": lambda: (lambda x, i: torch.zeros(4, 5).index_add(0, i, x), (r(3, 5), w(0, 4, 3))),
+    "index select": lambda: (lambda x, i: x.index_select(1, i), (r(3, 5), w(0, 5, 4))),
     "negative indices": lambda: (lambda x, i: x[i], (r(5, 3), torch.tensor([-1, 0, -5, 4]))),
+    "two index tensors": lambda: (
+        lambda x, i, j: x[i, :, j],
+        (r(4, 3, 5), w(0, 4, 6), w(0, 5, 6)),
+    ),
+    "index put": lambda: (
+        lambda x, i, v: x.index_put((i,), v, accumulate=True),
+        (r(5, 3), torch.tensor([0, 0, 3]), r(3, 3)),
+    ),
+    "take along": lambda: (lambda x: x.take_along_dim(x.argmax(1, keepdim=True), 1), (r(3, 5),)),
+    "diagonal": lambda: (lambda x: (x.diagonal(), torch.diag_embed(x), x.trace()), (r(4, 4),)),
+    "triangles": lambda: (lambda x: (x.tril(1), x.triu(-1)), (r(4, 5),)),
+    "roll and flip": lambda: (lambda x: x.roll((1, -2), (0, 1)).flip(1), (r(4, 5),)),
+    "rotate": lambda: (lambda x: torch.rot90(x, 1, (1, 2)), (r(1, 3, 4),)),
+    "meshgrid": lambda: (
+        lambda x, y: torch.stack(torch.meshgrid(x, y, indexing="ij"), -1),
+        (r(3), r(4)),
+    ),
+    "linspace": lambda: (lambda x: x * torch.linspace(0, 1, 5), (r(3, 5),)),
+    "einsum": lambda: (lambda a, b: torch.einsum("bij,bjk->bik", a, b), (r(2, 3, 4), r(2, 4, 5))),
     "einsum trace": lambda: (lambda a: torch.einsum("bii->b", a), (r(2, 3, 3),)),
+    "outer": lambda: (torch.outer, (r(3), r(4))),
     "bilinear form": lambda: (nn.Bilinear(3, 4, 5), (r(2, 3), r(2, 4))),
+    "kronecker": lambda: (torch.kron, (r(2, 3), r(3, 2))),
+    "matrix power": lambda: (lambda x: torch.matrix_power(x, 3), (r(3, 3),)),
     "batched vector": lambda: (lambda a, b: a @ b, (r(2, 3, 4), r(4))),
     "chain of matrices": lambda: (
         lambda a, b, c: torch.linalg.multi_dot([a, b, c]),
         (r(2, 3), r(3, 4), r(4, 2)),
+    ),
+    "determinant": lambda: (torch.linalg.det, (r(3, 3),)),
+    "inverse": lambda: (torch.linalg.inv, (r(3, 3) + 3 * torch.eye(3),)),
+    "solve": lambda: (torch.linalg.solve, (r(3, 3) + 3 * torch.eye(3), r(3, 2))),
+    "cholesky": lambda: (
+        lambda x: torch.linalg.cholesky(x @ x.T + torch.eye(3)),
+        (r(3, 3),),
     ),
     "spectrum": lambda: (lambda x: torch.fft.rfft(x).abs(), (r(2, 8),)),
     "filter by spectrum": lambda: (
@@ -272,9 +398,63 @@ USES: dict[str, Use] = {
         (r(3, 4), r(3, 4) + 1),
     ),
     "polar": lambda: (lambda a, b: torch.view_as_real(torch.polar(a, b)), (p(3, 4), r(3, 4))),
+    "activations": lambda: (
+        lambda x: (F.gelu(x), F.gelu(x, approximate="tanh"), F.silu(x), F.mish(x), F.elu(x)),
+        (r(3, 5) * 3,),
+    ),
+    "hard activations": lambda: (
+        lambda x: (F.hardswish(x), F.hardsigmoid(x), F.hardtanh(x), F.relu6(x), F.softshrink(x)),
+        (r(3, 5) * 3,),
+    ),
+    "soft activations": lambda: (
+        lambda x: (F.softplus(x), F.softsign(x), F.logsigmoid(x), F.selu(x), F.celu(x)),
+        (r(3, 5) * 3,),
+    ),
+    "gated linear unit": lambda: (lambda x: F.glu(x, 1), (r(3, 6),)),
+    "threshold": lambda: (lambda x: F.threshold(x, 0.1, 20.0), (r(3, 5),)),
+    "trigonometry": lambda: (
+        lambda x: (x.sin(), x.cos(), x.tan(), x.atan(), torch.atan2(x, x + 1)),
+        (r(3, 5),),
+    ),
+    "hyperbolic": lambda: (lambda x: (x.sinh(), x.cosh(), x.asinh(), x.tanh().atanh()), (r(3, 5),)),
+    "logarithms": lambda: (
+        lambda x: (x.log(), x.log2(), x.log10(), x.log1p(), x.expm1()),
+        (p(3, 5),),
+    ),
+    "roots": lambda: (lambda x: (x.sqrt(), x.rsqrt(), x**0.3, x**-2, 2**x), (p(3, 5),)),
+    "error function": lambda: (
+        lambda x: (x.erf(), x.erfc(), torch.special.erfinv(x.tanh())),
+        (r(3, 5),),
+    ),
+    "rounding": lambda: (
+        lambda x: (x.round(), x.floor(), x.ceil(), x.trunc(), x.frac()),
+        (torch.tensor([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 2.7]),),
+    ),
+    "round to decimals": lambda: (lambda x: torch.round(x, decimals=2), (r(3, 5),)),
+    "remainders": lambda: (
+        lambda x: (x % 3, torch.fmod(x, 3), x // 3),
+        (torch.tensor([-7.0, -3.0, -0.5, 0.5, 3.0, 7.5]),),
+    ),
+    "whole division": lambda: (
+        lambda x, y: (x // y, x % y, torch.div(x, y, rounding_mode="trunc"), x / y),
+        (torch.tensor([-7, -3, 7, 8]), torch.tensor([2, -2, -3, 4])),
+    ),
+    "bits": lambda: (lambda x: ((x << 2) | 1, x >> 1, x & 6, x ^ 5, ~x), (w(0, 100, 3, 4),)),
+    "types": lambda: (
+        lambda x: (x.int(), x.to(torch.int8), x.bool(), x.double(), x.bfloat16().float()),
+        (r(3, 5) * 10,),
+    ),
     "bytes": lambda: (
         lambda x: ((x.float() / 255 - 0.5) / 0.25).permute(0, 3, 1, 2),
         (w(0, 256, 1, 2, 3, 3).to(torch.uint8),),
+    ),
+    "grey": lambda: (
+        lambda x: (x * torch.tensor([0.299, 0.587, 0.114])[:, None, None]).sum(1, keepdim=True),
+        (r(1, 3, 4, 4),),
+    ),
+    "sobel": lambda: (
+        lambda x: F.conv2d(x, torch.tensor([[[[1.0, 0, -1], [2, 0, -2], [1, 0, -1]]]]), padding=1),
+        (r(1, 1, 5, 5),),
     ),
     "total variation": lambda: (
         lambda x: (
@@ -286,8 +466,24 @@ USES: dict[str, Use] = {
         lambda x: x.unfold(2, 2, 2).unfold(3, 2, 2).reshape(1, 3, -1, 4).permute(0, 2, 1, 3),
         (r(1, 3, 4, 4),),
     ),
+    "padding": lambda: (
+        lambda x: (F.pad(x, (1, 2), value=3.0), F.pad(x, (-1, 1)), F.pad(x, (2, 1), "replicate")),
+        (r(1, 2, 5),),
+    ),
+    "repeat": lambda: (
+        lambda x: (x.repeat(2, 3), x.repeat_interleave(2, 1), x.tile(2)),
+        (r(2, 3),),
+    ),
+    "chunks": lambda: (lambda x: [part * 2 for part in x.chunk(3, 1)], (r(2, 7),)),
+    "stack and unbind": lambda: (lambda x: torch.stack(x.unbind(1)[::-1], 0), (r(2, 3, 4),)),
+    "expand": lambda: (lambda x: x[:, None].expand(-1, 4, -1) + x.new_ones(4, 1), (r(2, 3),)),
+    "movedim": lambda: (
+        lambda x: x.movedim(-1, 0).swapaxes(1, 2).contiguous().view(4, -1),
+        (r(2, 3, 4),),
+    ),
     "empty slice": lambda: (lambda x: x[:, 1:1].sum(), (r(2, 3),)),
     "scalars": lambda: (lambda x: x.sum() * 2 + x.max() - x.argmax(), (r(2, 3),)),
+    "embedding bag": lambda: (nn.EmbeddingBag(10, 4, mode="mean"), (w(0, 10, 3, 4),)),
     "nested inputs": lambda: (
         lambda d: {"sum": d["a"] + d["b"][0]},
         ({"a": r(3), "b": [r(3) + 1]},),
@@ -304,13 +500,37 @@ USES: dict[str, Use] = {
         lambda a, b: torch.func.vmap(torch.dot)(a, b),
         (r(3, 4), r(3, 4) + 1),
     ),
+    "cross product": lambda: (lambda a, b: torch.linalg.cross(a, b), (r(4, 3), r(4, 3) + 1)),
+    "quaternion": lambda: (lambda q: q / q.norm(dim=-1, keepdim=True).clamp_min(1e-6), (r(3, 4),)),
+    "moving average": lambda: (
+        lambda x: F.avg_pool1d(x[:, None], 3, 1, 1).squeeze(1),
+        (r(2, 9),),
+    ),
+    "exponential average": lambda: (lambda x: torch.lerp(x[0], x[1], 0.9), (r(2, 5),)),
     "addcmul": lambda: (
         lambda a, b: torch.addcdiv(torch.addcmul(a, a, b), a, b, value=0.5),
         (r(3), p(3)),
     ),
+    "heaviside": lambda: (
+        lambda x: torch.heaviside(x, torch.tensor(0.5)),
+        (torch.tensor([-1.0, 0, 2]),),
+    ),
+    "logical": lambda: (lambda x, y: (x > 0) & (y > 0) | ~(x > y), (r(3, 4), r(3, 4) + 0.1)),
+    "close": lambda: (lambda x: torch.isclose(x, x + 1e-9), (r(3, 4),)),
+    "unflatten": lambda: (nn.Unflatten(1, (2, 3)), (r(2, 6),)),
+    "hinge": lambda: (lambda x, y: (1 - x * y).clamp(min=0).mean(), (r(5), torch.sign(r(5)))),
+    "dice": lambda: (
+        lambda x, y: 1 - (2 * (x.sigmoid() * y).sum() + 1) / (x.sigmoid().sum() + y.sum() + 1),
+        (r(2, 4), (r(2, 4) > 0).float()),
+    ),
     "focal": lambda: (
         lambda x, y: ((1 - (-F.cross_entropy(x, y, reduction="none")).exp()) ** 2).mean(),
         (r(4, 3), w(0, 3, 4)),
+    ),
+    "softmax one": lambda: (lambda x: x.exp() / (1 + x.exp().sum(-1, keepdim=True)), (r(3, 4),)),
+    "alibi": lambda: (
+        lambda x: x - (torch.arange(4)[None, :] - torch.arange(4)[:, None]).abs() * 0.5,
+        (r(2, 4, 4),),
     ),
     "kv cache": lambda: (
         lambda cache, new, at: cache.index_copy(1, at, new),
@@ -320,8 +540,14 @@ USES: dict[str, Use] = {
         lambda tokens, x, y: x.masked_scatter((tokens == 3)[..., None].expand_as(x), y),
         (torch.tensor([[3, 1, 3, 3, 2]]), r(1, 5, 4), r(3, 4)),
     ),
+    "masked scatter": lambda: (
+        lambda x: x.masked_scatter(x > 0, torch.arange(12.0).reshape(3, 4)),
+        (r(3, 4),),
+    ),
     "rows by mask": lambda: (
         put_rows,
         (r(5, 4), torch.tensor([True, False, True, True, False]), r(3, 4)),
     ),
+    "label of pixels": lambda: (lambda x: x.argmax(1).to(torch.uint8), (r(1, 3, 4, 4),)),
+    "confidence": lambda: (lambda x: x.softmax(1).max(1), (r(4, 3),)),
 }

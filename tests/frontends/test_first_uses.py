@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 #: A program, its inputs and the framework's results.
 Case = tuple[tc.Graph, list[Any], list[Any]]
-FEWEST = 60
+FEWEST = 150
 
 
 def of_torch(function: Any, arguments: Any, path: Path) -> Case:
