@@ -13,14 +13,14 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 104790,
+    "tests": 104830,
     "tosa_convert": 2100,
     "tosa_convert/builder": 2690,
     "tosa_convert/cli": 6270,
     "tosa_convert/consumers": 1360,
     "tosa_convert/eras": 2300,
     "tosa_convert/formats": 21980,
-    "tosa_convert/frontends": 30460,
+    "tosa_convert/frontends": 30520,
     "tosa_convert/golden": 15100,
     "tosa_convert/graph": 4490,
     "tosa_convert/io": 2220,

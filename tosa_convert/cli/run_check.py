@@ -142,8 +142,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     results: dict[str, Comparison] = {}
     more: dict[str, dict[str, Any]] = {}
     firsts: dict[int, tuple[str, str]] = {}
-    codes, shown = set[int](), set[str]()
-    taken = Counter[tuple[str, str]]()
+    codes, shown, taken = set[int](), set[str](), Counter[tuple[str, str]]()
     opened: dict[str, Backend] = {}
     every = _with_edges(program_graph, sets, options, has_both=any(with_edges.values()))
     every = chain(every, _later_calls(graph, options, plan) if with_calls else ())
@@ -180,8 +179,9 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
                 _print(label, results[label], wide, edges, is_single=is_single)
     if not options["as_json"]:
         _say_summary(results, shown, taken, is_single=is_single)
+    engine = named_engine(options, graph)
     if options["as_json"]:
-        say(runs_as_json(results, more, is_single=is_single, engine=named_engine(options, graph)))
+        say(runs_as_json(results, more, is_single=is_single, engine=engine))
     elif run := firsts.get(1) or firsts.get(EXIT_WEAK):
         _note_next(program_graph, model, run, options, is_weak=1 not in firsts)
     codes |= {result.exit_code for result in results.values()}

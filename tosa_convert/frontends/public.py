@@ -215,7 +215,8 @@ def from_keras(model: Any, **options: Unpack[ModelKeywords]) -> Graph:
 
     Raises:
         TypeError: `model` is neither a model nor a path.
-        TosaConvertError: as `from_file`.
+        TosaConvertError: as `from_file`; "option-conflict" for `python` and `timeout` of a model that
+            is lowered in this process. What layers raise there while JAX traces them is passed on.
 
     Example:
         >>> import keras
@@ -236,8 +237,18 @@ def from_keras(model: Any, **options: Unpack[ModelKeywords]) -> Graph:
         read = _options_of(options).read
         way = saved(model, folder, numeric_shapes(read.input_shapes))
         if way is None:
+            _refuse_of_a_process(options)
             return _in_this_process(model, Path(folder), read)
         return _of_frontend(way.frontend, way.path, options, way.options)
+
+
+def _refuse_of_a_process(options: ModelKeywords) -> None:
+    for name in ("python", "timeout"):
+        if options.get(name, _DEFAULTS[name]) != _DEFAULTS[name]:
+            message = "it is for another process, and a model on JAX is lowered in this one"
+            raise fail(
+                "option-conflict", name, message, "leave it out, or save the model to a file"
+            )
 
 
 def _in_this_process(model: Any, folder: Path, read: ReadOptions) -> Graph:

@@ -6,7 +6,8 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -22,6 +23,7 @@ from tosa_convert.frontends.jax.modules import State
 from tosa_convert.frontends.jax.source import Place
 from tosa_convert.frontends.jax.walk import Walk
 from tosa_convert.frontends.keras.signature import (
+    Slot,
     inference_of,
     options_for,
     output_names,
@@ -33,7 +35,9 @@ from tosa_convert.frontends.lowering.open_sizes import lowered_openly, open_dime
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.process.python_file import call_factory
 from tosa_convert.frontends.process.request import Interface, Request, say_stage
+from tosa_convert.frontends.process.request import NotLowered as Unlowered
 from tosa_convert.frontends.unlowered import THE_MODEL, unlowered
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.model import Graph
 
 #: The name of the states of Keras's random number generators.
@@ -46,6 +50,8 @@ _ONLY_WEIGHTS: Final = (
 _OWN_LAYERS: Final = (
     "layers of your own: convert FILE.py:FUNCTION, which makes the model with its weights"
 )
+_NO_TEXT: Final = "convert the model behind the layers that turn text into numbers"
+_EQUAL_SIZES: Final = "it does not take inputs whose open sizes differ from one another"
 #: What Keras adds to a message about a class that it does not know.
 _CONFIGURATION: Final = re.compile(r"\s*Full object config: .*", re.DOTALL)
 _OF_TENSORFLOW: Final = "layers that call TensorFlow convert as a SavedModel: model.export(FOLDER)"
@@ -73,6 +79,8 @@ def lower_model(
 ) -> Interface:
     """Lower a model of this process. lines: of the layers in the source, by their ids; None for none."""
     slots = slots_of(model, request.input_shapes, request.shown or request.source)
+    if refused := list(_refused_types(slots, request.narrow)):
+        return Interface(not_lowered=refused)
     say_stage(folder, "lowering the model")
     made = Lowered(None, [], [], [])
     layers = {layer.name: (lines or {}).get(id(layer), 0) for layer in _layers(model)}
@@ -114,6 +122,21 @@ def lower_model(
     )
 
 
+def _refused_types(slots: Sequence[Slot], narrow: Collection[str]) -> Iterator[Unlowered]:
+    for slot in slots:
+        what = f"the input {slot.name}"
+        try:
+            kind = jax.numpy.dtype(slot.dtype)
+        except TypeError:
+            yield unlowered(what, "", f"TOSA does not have the element type {slot.dtype}", _NO_TEXT)
+            continue
+        held = jax.dtypes.canonicalize_dtype(kind)
+        option = "f64" if kind.kind == "f" else "i64"
+        if held != kind and option not in narrow:
+            reason = f"it is {slot.dtype}, and on JAX Keras computes in {held}"
+            yield unlowered(what, "", reason, f"to compute in 32 bits: --narrow {option}")
+
+
 def _lowered_openly(
     lower: Callable[[Sequence[Sequence[int]]], Graph | None],
     shapes: Sequence[Sequence[Any]],
@@ -125,7 +148,12 @@ def _lowered_openly(
         given = [list(shape) for shape in shapes]
         for position, axis, symbol, _ in found:
             given[position][axis] = sizes[symbol][number]
-        return lower(given)
+        try:
+            return lower(given)
+        except (TypeError, ValueError):
+            if len(sizes) < 2:
+                raise
+            raise NotLowered(_EQUAL_SIZES) from None
 
     return lowered_openly(trial)
 
@@ -134,18 +162,38 @@ def _state(model: Any) -> State:
     """Return a model's weights and states, and the model as a pure function of them."""
     import keras
 
-    fixed, changing = model.trainable_variables, model.non_trainable_variables
+    recurrent = (one for one in model._flatten_layers() if isinstance(one, keras.layers.RNN))
+    # Keras does not list those of recurrent layers among a model's variables.
+    states = [
+        one for layer in recurrent if layer.stateful for one in keras.tree.flatten(layer.states)
+    ]
+    variables = [*model.trainable_variables, *model.non_trainable_variables, *states]
+    known = {id(one) for one in variables}
     mode = inference_of(model)
 
     def pure(state: Any, *arrays: Any) -> Any:
-        with _named_operations():
-            results, after = model.stateless_call(*state, *packed(model, arrays), **mode)
-        return keras.tree.flatten(results), (state[0], after)
+        mapping = list(zip(variables, state, strict=True))
+        with (
+            keras.StatelessScope(state_mapping=mapping) as scope,
+            _named_operations(),
+            warnings.catch_warnings(),
+        ):
+            # What 64 bits become is refused or told before.
+            warnings.filterwarnings("ignore", "Explicitly requested dtype", UserWarning)
+            results = model(*packed(model, arrays), **mode)
+        if not scope.state_mapping.keys() <= known:
+            message = "a call changes a variable that is none of the model's variables"
+            raise fail("frontend-failed", model.name, message, "make it with add_weight()")
+        after = [scope.get_current_value(one) for one in variables]
+        kept = [old if new is None else new for old, new in zip(state, after, strict=True)]
+        return keras.tree.flatten(results), kept
 
-    variables = [*fixed, *changing]
-    values = [one.value for one in fixed], [one.value for one in changing]
+    values = [one.value for one in variables]
     random = [one.name == _SEEDS for one in variables]
-    return State(pure, values, [one.path.replace("/", ".") for one in variables], random)
+    names: dict[str, Any] = {}
+    for one in variables:
+        names[unused_name(one.path.replace("/", "."), names)] = one
+    return State(pure, values, list(names), random)
 
 
 @contextlib.contextmanager
