@@ -42,6 +42,8 @@ from tosa_convert.graph.model import Graph
 
 #: The name of the states of Keras's random number generators.
 _SEEDS: Final = "seed_generator_state"
+#: What Keras says of a file that exists and is no archive.
+_NO_ARCHIVE: Final = "File not found"
 _NO_CONFIGURATION: Final = "No model config found"
 _ONLY_WEIGHTS: Final = (
     "the file has weights only: convert what model.save() writes, or FILE.py:FUNCTION, which makes the "
@@ -261,13 +263,14 @@ def _loaded_model(request: Request) -> Any:
     try:
         # Safe mode: code in the file is not run.
         return keras.saving.load_model(request.source, compile=False, safe_mode=True)
-    except OSError as error:
-        message = f"Keras does not load it: {error}"
-        raise fail("frontend-failed", shown, message, "the file is damaged or incomplete") from None
-    except (TypeError, ValueError) as error:
-        hint = _ONLY_WEIGHTS if _NO_CONFIGURATION in str(error) else _OWN_LAYERS
+    except (OSError, TypeError, ValueError) as error:
+        said, hint = str(error), _OWN_LAYERS
+        if isinstance(error, OSError) or said.startswith(_NO_ARCHIVE):
+            hint = "the file is damaged or incomplete"
+        elif _NO_CONFIGURATION in said:
+            hint = _ONLY_WEIGHTS
         # Before and in the text are whole configurations.
-        text = _CONFIGURATION.sub("", str(error).rpartition("Exception encountered: ")[2])
+        text = _CONFIGURATION.sub("", said.rpartition("Exception encountered: ")[2])
         raise fail("frontend-failed", shown, f"Keras does not load it: {text}", hint) from None
 
 
