@@ -78,8 +78,9 @@ def test_a_dimension_of_one_name_gets_one_size_everywhere(tmp_path: Path) -> Non
         "y": (np.float32, ["n", 2]),
     }
     path = saved(tmp_path / "m.onnx", nodes, inputs, ["z"])
-    graph = tc.frontends.from_onnx(path, input_shapes={"x": (3, 2)})
-    assert graph.main.tensors["y"].shape == (3, 2)
+    for name in ("x", "arg1"):
+        graph = tc.frontends.from_onnx(path, input_shapes={name: (3, 2)})
+        assert graph.main.tensors["y"].shape == (3, 2)
     for shapes, code in (
         ({"w": (3, 2)}, "unknown-argument"),
         ({"x": (3,)}, "option-conflict"),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tosa_convert.errors import fail
 from tosa_convert.frontends.header import Header, ModelValue
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import Request, by_position
 from tosa_convert.graph.derived import unused_name
 
 # -- functions of MLIR modules that are models: which is lowered, and the names of its values ------
@@ -85,18 +85,13 @@ def set_argument_types(ir: Any, function: Any, request: Request, retype: Any) ->
     """Give arguments the sizes that a request has for them, by name or by `arg0`, `arg1`, ..."""
     block = function.regions[0].blocks[0]
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    known = {f"arg{position}": position for position in range(len(block.arguments))}
-    known |= {name: position for position, name in enumerate(argument_names(function))}
+    names = argument_names(function)
     inputs = list(kind.inputs)
-    for name, sizes in request.input_shapes.items():
-        where = f"--input-shape {name}"
-        if name not in known:
-            message = f"the function has no argument of this name; it has {', '.join(known)}"
-            raise fail("unknown-argument", where, message)
-        position = known[name]
+    for position, sizes in by_position([([n], None) for n in names], request.input_shapes).items():
         try:
             inputs[position] = retype(kind.inputs[position], sizes)
         except ValueError as error:
+            where = f"--input-shape {names[position]}"
             raise fail("option-conflict", where, str(error)) from None
     for position, own in enumerate(inputs):
         block.arguments[position].set_type(own)

@@ -94,11 +94,7 @@ def test_arguments_get_the_sizes_that_are_given(torch_mlir: Bindings) -> None:
 @pytest.mark.parametrize(
     ("sizes", "code", "message"),
     [
-        (
-            {"y": (1,)},
-            "unknown-argument",
-            "no argument of this name; it has arg0, arg1, arg2, x, x_2",
-        ),
+        ({"y": (1,)}, "unknown-argument", "no input of this name; it has x, arg1, x_2"),
         ({"x": (1,)}, "option-conflict", "it has the rank 2"),
     ],
 )

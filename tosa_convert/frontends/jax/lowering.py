@@ -15,13 +15,13 @@ import numpy as np
 from jax.tree_util import SequenceKey, keystr, tree_flatten_with_path
 
 from tosa_convert.builder import Builder
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import fail
 from tosa_convert.frontends.jax.modules import State, Variables, refuse_changed_arguments, state_of
 from tosa_convert.frontends.jax.walk import Walk, is_key
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
 from tosa_convert.frontends.lowering.types import RANDOM_ADVICE, carrier, refuse_empty
 from tosa_convert.frontends.process.request import NotLowered as Unlowered
-from tosa_convert.frontends.process.request import Value
+from tosa_convert.frontends.process.request import Value, by_position
 from tosa_convert.frontends.read_result import with_own_outputs
 from tosa_convert.graph.derived import rename_in_order
 from tosa_convert.graph.model import Graph
@@ -204,18 +204,9 @@ def _with_shapes(
 ) -> Arguments:
     """Give arguments other shapes. An array goes by its name, or its position as in `arg0`."""
     leaves, tree = jax.tree.flatten(tuple(arguments))
-    known = {**{f"arg{index}": index for index in range(len(names))}}
-    known.update({name: index for index, name in enumerate(names)})
-    unknown = [name for name in shapes if name not in known]
-    if unknown:
-        message = f"the function has no argument of this name; it has {', '.join(names)}"
-        findings = [
-            Finding("unknown-argument", f"--input-shape {name}", message) for name in unknown
-        ]
-        raise TosaConvertError(findings)
-    for name, sizes in shapes.items():
-        leaf = leaves[known[name]]
-        leaves[known[name]] = jax.ShapeDtypeStruct(sizes, jax.numpy.result_type(leaf))
+    for position, sizes in by_position([([name], None) for name in names], shapes).items():
+        leaf = leaves[position]
+        leaves[position] = jax.ShapeDtypeStruct(sizes, jax.numpy.result_type(leaf))
     return Arguments(*jax.tree.unflatten(tree, leaves))
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.frontends.process.request import INPUT_NAMES, OUTPUT_NAMES
+from tosa_convert.errors import fail
+from tosa_convert.frontends.process.request import INPUT_NAMES, OUTPUT_NAMES, by_position
 
 #: The name of the input of a class with a `call` of its own.
 _ONLY_INPUT: Final = "args_0"
@@ -48,32 +48,13 @@ def slots_of(model: Any, given: Mapping[str, tuple[int, ...]], shown: str) -> li
             Slot(name, given.get(name, given.get(f"arg{number}", shape)), model.input_dtype)
             for number, (name, shape) in enumerate(zip(names, shapes.values(), strict=True))
         ]
-    return _with_sizes(slots, given)
-
-
-def _with_sizes(slots: Sequence[Slot], given: Mapping[str, tuple[int, ...]]) -> list[Slot]:
-    known = {f"arg{position}": position for position in range(len(slots))}
-    known |= {slot.name: position for position, slot in enumerate(slots)}
-    findings, made = [], list(slots)
-    for name, sizes in given.items():
-        if name not in known:
-            names = ", ".join(slot.name for slot in slots)
-            message = f"the model has no input of this name; it has {names}"
-            findings.append(Finding("unknown-argument", f"--input-shape {name}", message))
-            continue
-        slot = slots[known[name]]
-        if len(sizes) != len(slot.shape) or any(
-            isinstance(own, int) and own != size
-            for own, size in zip(slot.shape, sizes, strict=True)
-        ):
-            shown = "x".join(str(size) if isinstance(size, int) else "?" for size in slot.shape)
-            message = f"found {'x'.join(map(str, sizes))}, and the input of the model is {shown}"
-            findings.append(Finding("option-conflict", f"--input-shape {name}", message))
-            continue
-        made[known[name]] = replace(slot, shape=sizes)
-    if findings:
-        raise TosaConvertError(findings)
-    return made
+    inputs = [
+        ([slot.name], [size if isinstance(size, int) else -1 for size in slot.shape])
+        for slot in slots
+    ]
+    for position, sizes in by_position(inputs, given).items():
+        slots[position] = replace(slots[position], shape=sizes)
+    return slots
 
 
 def options_for(slots: Sequence[Slot]) -> str:

@@ -36,6 +36,7 @@ from tosa_convert.frontends.process.request import (
     Interface,
     Request,
     Value,
+    by_position,
     say_stage,
 )
 from tosa_convert.frontends.process.request import NotLowered as Unlowered
@@ -192,22 +193,15 @@ def _value(info: Any) -> Value:
 
 def set_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Fix the sizes of inputs in place; a dimension that has a name gets one size everywhere."""
-    inputs = {info.name: info for info in model.graph.input}
-    for name in shapes:
-        if name not in inputs:
-            message = f"no input is called {name}"
-            raise fail("unknown-argument", "--input-shape", message, f"inputs: {', '.join(inputs)}")
+    values = [_value(info) for info in model.graph.input]
+    inputs = [([value.name], value.shape) for value in values]
     sizes: dict[str, int] = {}
-    for name, shape in shapes.items():
-        dims = inputs[name].type.tensor_type.shape.dim
-        if len(dims) != len(shape):
-            message = f"the input has {len(dims)} dimensions, found {len(shape)} sizes"
-            raise fail("option-conflict", f"--input-shape {name}", message)
-        for dim, size in zip(dims, shape, strict=True):
-            known = dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param, size)
-            if known != size:
+    for position, shape in by_position(inputs, shapes).items():
+        info = model.graph.input[position]
+        for dim, size in zip(info.type.tensor_type.shape.dim, shape, strict=True):
+            if (known := sizes.get(dim.dim_param, size)) != size:
                 message = f"a size of the input is {known} and cannot be {size}"
-                raise fail("option-conflict", f"--input-shape {name}", message)
+                raise fail("option-conflict", f"--input-shape {info.name}", message)
             if dim.dim_param:
                 sizes[dim.dim_param] = size
             dim.dim_value = size

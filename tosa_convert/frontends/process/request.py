@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -197,6 +197,38 @@ def _open_sizes(
                     if size == "?"
                     else f"set it: --input-shape {size}=8",
                 )
+
+
+def by_position(
+    inputs: Sequence[tuple[Sequence[str], Sequence[int] | None]],
+    given: Mapping[str, tuple[int, ...]],
+) -> dict[int, tuple[int, ...]]:
+    """Return the sizes that a request has for inputs, by the position of each.
+
+    inputs: the names of each, the last of which is shown, and its sizes: below 0 if they are open; None
+        if any are taken. `arg0`, `arg1`, ... are names, too.
+
+    Example:
+        >>> by_position([(["x"], (-1, 3)), (["y"], (-1, 3))], {"arg1": (2, 3)})
+        {1: (2, 3)}
+    """
+    known = {f"arg{position}": position for position in range(len(inputs))}
+    known |= {name: position for position, (names, _) in enumerate(inputs) for name in names}
+    findings = []
+    for name, sizes in given.items():
+        where = f"--input-shape {name}"
+        if name not in known:
+            shown = (f"{names[-1]} {list(own)}" if own else names[-1] for names, own in inputs)
+            message = f"the model has no input of this name; it has {', '.join(shown)}"
+            findings.append(Finding("unknown-argument", where, message))
+        elif (own := inputs[known[name]][1]) is not None and (
+            len(own) != len(sizes) or any(0 <= a != b for a, b in zip(own, sizes, strict=True))
+        ):
+            message = f"found the shape {list(sizes)}, the model has {list(own)} (-1 is dynamic)"
+            findings.append(Finding("option-conflict", where, message))
+    if findings:
+        raise TosaConvertError(findings)
+    return {known[name]: tuple(sizes) for name, sizes in given.items()}
 
 
 # --------------------------------------------------------------------------------------------------

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import fail
 from tosa_convert.frontends.lower_model import write_program
 from tosa_convert.frontends.lowering.cut import Cutter
 from tosa_convert.frontends.process.request import (
     Interface,
     Request,
     Value,
+    by_position,
     say_stage,
 )
 from tosa_convert.frontends.tflite.program import lower_model
@@ -152,30 +153,9 @@ def _by_tensor(
     model: TfliteFile, shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[int, tuple[int, ...]]:
     """Return shapes by the numbers of tensors; raise TosaConvertError with every finding."""
-    known: dict[str, int] = {}
-    for position, number in enumerate(model.inputs):
-        for name in (f"arg{position}", model.tensors[number].name, model.input_name(number)):
-            known[name] = number
-    findings = list(_shape_findings(model, known, shapes))
-    if findings:
-        raise TosaConvertError(findings)
-    return {known[name]: tuple(sizes) for name, sizes in shapes.items()}
-
-
-def _shape_findings(
-    model: TfliteFile, known: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
-) -> Iterator[Finding]:
-    inputs = ", ".join(
-        f"{model.input_name(number)} {list(model.tensors[number].shape)}" for number in model.inputs
-    )
-    for name, sizes in shapes.items():
-        if name not in known:
-            message = f"the model has no input of this name; it has {inputs}"
-            yield Finding("unknown-argument", f"--input-shape {name}", message)
-            continue
-        found = model.tensors[known[name]].shape
-        if len(found) != len(sizes) or any(
-            size not in (-1, given) for size, given in zip(found, sizes, strict=True)
-        ):
-            message = f"found the shape {list(sizes)}, the model has {list(found)} (-1 is dynamic)"
-            yield Finding("option-conflict", f"--input-shape {name}", message)
+    tensors = [model.tensors[number] for number in model.inputs]
+    inputs = [
+        ((tensor.name, model.input_name(number)), tensor.shape)
+        for tensor, number in zip(tensors, model.inputs, strict=True)
+    ]
+    return {model.inputs[at]: sizes for at, sizes in by_position(inputs, shapes).items()}
