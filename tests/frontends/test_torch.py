@@ -216,8 +216,9 @@ def test_three_calls_give_what_torch_gives_with_its_states(source: Path) -> None
     np.testing.assert_allclose(states["total"], module.total.detach().numpy(), rtol=1e-5)
 
 
-def test_sizes_are_frozen_on_request_and_shared_ones_follow(source: Path) -> None:
-    graph = lowered(source, "dynamic", input_shapes={"x": (5, 4)})
+@pytest.mark.parametrize("name", ["x", "arg0"])
+def test_sizes_are_frozen_on_request_and_shared_ones_follow(source: Path, name: str) -> None:
+    graph = lowered(source, "dynamic", input_shapes={name: (5, 4)})
     assert graph.main.tensors["y"].shape == (5, 4)
 
 

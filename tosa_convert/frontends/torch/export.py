@@ -282,6 +282,9 @@ def placeholder_values(program: Any) -> dict[str, Any]:
 def _with_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
     """Export the program again with shapes of inputs; sizes that inputs share follow."""
     values = placeholder_values(program)
+    inputs = {f"arg{position}": name for position, name in enumerate(values)}
+    inputs |= {name: name for name in values}
+    shapes = {inputs.get(name, name): sizes for name, sizes in shapes.items()}
     symbols: dict[str, str] = {}
     for symbol, name in size_names(program).items():
         symbols |= {symbol: symbol, name: symbol}
