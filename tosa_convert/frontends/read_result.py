@@ -25,6 +25,7 @@ from tosa_convert.frontends.process.request import (
     Request,
     State,
     Value,
+    options_for,
 )
 from tosa_convert.frontends.unlowered import line_of, name_of, place_text
 from tosa_convert.graph.constant import Constant, constant_of
@@ -277,12 +278,10 @@ def _listed(rows: list[NotLowered], request: Request, interface: Interface) -> T
 
     for value in interface.inputs:
         if -1 in (value.shape or ()) and value.name not in request.input_shapes:
-            sizes = "x".join("1" if size < 0 else str(size) for size in value.shape or ())
-            option = shlex.join(["--input-shape", f"{value.name}={sizes}"])
             log.warning(
                 "the input %s has sizes that are not fixed, and more operators lower once they are: %s",
                 value.name,
-                option,
+                options_for([(value.name, value.shape or ())]),
             )
 
     return TosaConvertError(leftovers.findings(rows, request.shown or request.source))

@@ -25,7 +25,6 @@ from tosa_convert.frontends.jax.walk import Walk
 from tosa_convert.frontends.keras.signature import (
     Slot,
     inference_of,
-    options_for,
     output_names,
     packed,
     slots_of,
@@ -34,7 +33,7 @@ from tosa_convert.frontends.lower_model import WEIGHTS_FILE, write_original, wri
 from tosa_convert.frontends.lowering.open_sizes import lowered_openly, open_dimensions, trial_sizes
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.process.python_file import call_factory
-from tosa_convert.frontends.process.request import Interface, Request, say_stage
+from tosa_convert.frontends.process.request import Interface, Request, options_for, say_stage
 from tosa_convert.frontends.process.request import NotLowered as Unlowered
 from tosa_convert.frontends.unlowered import THE_MODEL, unlowered
 from tosa_convert.graph.derived import unused_name
@@ -111,7 +110,14 @@ def lower_model(
         problems = made.problems
     except NotLowered as problem:
         graph = None
-        problems = [unlowered(THE_MODEL, "", problem.reason, options_for(slots))]
+        problems = [
+            unlowered(
+                THE_MODEL,
+                "",
+                problem.reason,
+                f"set them: {options_for((slot.name, slot.shape) for slot in slots)}",
+            )
+        ]
     if graph is not None:
         write_program(graph, folder)
     remarks = [

@@ -57,17 +57,6 @@ def slots_of(model: Any, given: Mapping[str, tuple[int, ...]], shown: str) -> li
     return slots
 
 
-def options_for(slots: Sequence[Slot]) -> str:
-    """Return the options that fix the open sizes, with 1 for each."""
-    options = [
-        f"--input-shape {slot.name}="
-        + "x".join(str(size) if isinstance(size, int) else "1" for size in slot.shape)
-        for slot in slots
-        if not all(isinstance(size, int) for size in slot.shape)
-    ]
-    return f"set them: {' '.join(options)}"
-
-
 def output_names(model: Any) -> list[str]:
     """Return what a model calls its outputs; [] for a class with a `call` of its own."""
     import keras

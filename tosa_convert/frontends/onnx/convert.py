@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from tosa_convert.frontends.process.request import (
     Request,
     Value,
     by_position,
+    options_for,
     say_stage,
 )
 from tosa_convert.frontends.process.request import NotLowered as Unlowered
@@ -258,20 +258,9 @@ def lower_model(
         graph = lowered_openly(lower)
     except NotLowered as problem:
         named = zip((info.name for info in infos), shapes, strict=True)
-        options = [_option(name, row) for name, row in named if not all(map(_is_size, row))]
-        advice = f"set them: {' '.join(options)}"
+        advice = f"set them: {options_for(named)}"
         return Lowered(None, [unlowered(THE_MODEL, "", problem.reason, advice)])
     return made if graph is None else Lowered(graph, [], remarks=made.remarks)
-
-
-def _is_size(size: Any) -> bool:
-    return isinstance(size, int)
-
-
-def _option(name: str, shape: Sequence[Any]) -> str:
-    """Return the option that fixes the sizes of an input; 1 for each that is open."""
-    sizes = "x".join(str(size) if _is_size(size) else "1" for size in shape)
-    return shlex.join(["--input-shape", f"{name}={sizes}"])
 
 
 def lower_graph(
@@ -331,7 +320,7 @@ def _argument(scope: Scope, walk: Walk, info: Any) -> Array:
     if any(not dim.HasField("dim_value") for dim in dims):
         sizes = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in dims]
         names = ", ".join("?" if size == "" else str(size) for size in sizes)
-        advice = f"set them: {_option(info.name, sizes)}"
+        advice = f"set them: {options_for([(info.name, sizes)])}"
         raise NotLowered(f"the sizes of {info.name} are not fixed: {names}", advice)
     shape = tuple(dim.dim_value for dim in dims)
     dtype = walk.dtype(tensor.elem_type)

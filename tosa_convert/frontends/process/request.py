@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -229,6 +230,21 @@ def by_position(
     if findings:
         raise TosaConvertError(findings)
     return {known[name]: tuple(sizes) for name, sizes in given.items()}
+
+
+def options_for(inputs: Iterable[tuple[str, Sequence[Any]]]) -> str:
+    """Return the options that fix the sizes of inputs that are open, with 1 for each; "" for none.
+
+    Example:
+        >>> options_for([("x", (-1, 3)), ("y", (2, 3)), ("z", ("T", 3))])
+        '--input-shape x=1x3 --input-shape z=1x3'
+    """
+    words = []
+    for name, sizes in inputs:
+        held = [size if isinstance(size, int) and size >= 0 else 1 for size in sizes]
+        if held != list(sizes):
+            words += ["--input-shape", f"{name}={'x'.join(map(str, held))}"]
+    return shlex.join(words)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import io
 import itertools
 import json
 import re
-import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,7 +37,7 @@ from tosa_convert.frontends.module_header import (
     symbol,
     unique,
 )
-from tosa_convert.frontends.process.request import Interface, Request, say_stage
+from tosa_convert.frontends.process.request import Interface, Request, options_for, say_stage
 from tosa_convert.frontends.process.request import NotLowered as Unlowered
 from tosa_convert.frontends.stablehlo import operations, quantised, run_module
 from tosa_convert.frontends.stablehlo.evaluate import SCOPE, Evaluator, shape_of
@@ -350,14 +349,10 @@ def refined(module: Any, request: Request) -> Any:
             _keep_type(function, argument, kind)
     names = argument_names(function)
     shown = _symbolic(module, dict(zip(names, kinds, strict=True)))
-    words: list[str] = []
-    for name, argument in zip(names, arguments, strict=True):
-        if "?" in str(argument.type):
-            sizes = "x".join("1" if size < 0 else str(size) for size in argument.type.shape)
-            words += ["--input-shape", f"{name}={sizes}"]
-    if words:
+    shapes = (getattr(argument.type, "shape", ()) for argument in arguments)
+    if options := options_for(zip(names, shapes, strict=True)):
         message = f"sizes of its arguments are not fixed: {shown}"
-        hint = f"set them, with your numbers: {shlex.join(words)}"
+        hint = f"set them, with your numbers: {options}"
         raise fail("unsupported-shape", request.shown, message, hint)
     stream = io.BytesIO()
     module.operation.write_bytecode(stream)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from tosa_convert.frontends.lowering.open_sizes import (
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
 from tosa_convert.frontends.lowering.types import BOOL, carrier, refuse_empty
 from tosa_convert.frontends.process.request import NotLowered as Left
+from tosa_convert.frontends.process.request import options_for
 from tosa_convert.frontends.read_result import with_own_outputs
 from tosa_convert.frontends.tflite.node import argument, plain_of
 from tosa_convert.frontends.tflite.read import DamagedError, Tensor, TfliteFile
@@ -74,20 +74,13 @@ def lower_model(
 
         graph = lowered_openly(lower)
     except NotLowered as problem:
-        hint = _options(model, shapes)
+        named = (
+            (model.input_name(one), shapes.get(one, model.tensors[one].shape))
+            for one in model.inputs
+        )
+        hint = f"set them: {options_for(named)}"
         return Lowered(None, [Left(operator=THE_MODEL, reason=problem.reason, hint=hint)])
     return made if graph is None else Lowered(graph, [])
-
-
-def _options(model: TfliteFile, shapes: Mapping[int, tuple[int, ...]]) -> str:
-    """Return the options that fix the sizes of inputs; 1 for each that is open."""
-    words = []
-    for number in model.inputs:
-        sizes = shapes.get(number, model.tensors[number].shape)
-        if -1 in sizes:
-            text = "x".join("1" if size < 0 else str(size) for size in sizes)
-            words += ["--input-shape", f"{model.input_name(number)}={text}"]
-    return f"set them: {shlex.join(words)}"
 
 
 def _lower(
