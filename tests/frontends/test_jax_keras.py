@@ -117,7 +117,7 @@ def test_inputs_are_narrowed_on_request_only(dtype: str, narrow: str, hint: str)
 
 def test_open_sizes_that_have_to_be_equal_are_refused_with_the_options() -> None:
     one, other = (keras.Input((None, 4), name=name) for name in "ab")
-    with pytest.raises(tc.TosaConvertError, match="open sizes differ") as caught:
+    with pytest.raises(tc.TosaConvertError, match="open sizes of its inputs differ") as caught:
         tc.frontends.from_keras(keras.Model([one, other], one + other))
     assert "--input-shape a=1x1x4 --input-shape b=1x1x4" in caught.value.findings[0].hint
 

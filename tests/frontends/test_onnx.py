@@ -86,6 +86,7 @@ def test_a_dimension_of_one_name_gets_one_size_everywhere(tmp_path: Path) -> Non
         ({"x": (3,)}, "option-conflict"),
         ({"x": (3, 4)}, "option-conflict"),
         ({"x": (3, 2), "y": (4, 2)}, "option-conflict"),
+        ({"x": (3, 2), "arg0": (4, 2)}, "option-conflict"),
     ):
         with pytest.raises(tc.TosaConvertError) as caught:
             tc.frontends.from_onnx(path, input_shapes=shapes)

@@ -79,7 +79,6 @@ def test_a_model_of_operators_that_do_not_lower_has_no_program(tmp_path: Path) -
 def test_a_result_whose_sizes_are_open_is_not_cut_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What follows it would be refused as damaged."""
     tensors = [TensorRow("x", "float32", SHAPE), SEGMENTS]
     tensors += [TensorRow(name, "float32", (-1, 5)) for name in ("sum", "out")]
     rows = [OperatorRow("HASHTABLE_LOOKUP", (0, 1), (2,)), OperatorRow("MUL", (2, 2), (3,))]

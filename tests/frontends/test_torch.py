@@ -229,6 +229,7 @@ def test_sizes_are_frozen_on_request_and_shared_ones_follow(source: Path, name: 
         ({"x": (5, 5)}, "option-conflict"),
         ({"x": (5,)}, "option-conflict"),
         ({"x": (5, 4), "y": (6, 4)}, "option-conflict"),
+        ({"x": (5, 4), "arg0": (6, 4)}, "option-conflict"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(

@@ -290,9 +290,10 @@ def _note_next(
             f"{word} each operator by itself, where less may differ" for word in ("judge", "judges")
         )
         note("weak: faults that are smaller than the bound are not excluded")
-    if is_weak and run[1].partition(":")[0] in ORIGINALS:
+    seed = run[0].rpartition("-")[2]
+    if is_weak and seed.isdigit() and run[1].partition(":")[0] in ORIGINALS:
         aim, flag = "judge each tensor on the way by those before it", ""
-        words = [f"model={run[1]}", f"program={model}", "--random", run[0].rpartition("-")[2]]
+        words = [f"model={run[1]}", f"program={model}", "--random", seed]
         command = printable(shlex.join(["tosa-flatbuffer", "chain", *words]))
     if command:
         more = ", with the other options of this command" if has_more else ""

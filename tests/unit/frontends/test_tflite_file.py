@@ -173,6 +173,7 @@ def test_a_subgraph_that_is_not_there_is_damage(number: int) -> None:
         ),
         ({"x": (2, 3, 1)}, r"found the shape \[2, 3, 1\], the model has \[-1, 3\]"),
         ({"x": (2, 4)}, r"found the shape \[2, 4\], the model has \[-1, 3\]"),
+        ({"x": (2, 3), "arg0": (5, 3)}, r"the sizes \[2, 3\] by another of its names"),
         ({"x": (-1, 3)}, ""),
         ({"arg0": (5, 3)}, ""),
     ],

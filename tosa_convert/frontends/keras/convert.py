@@ -41,7 +41,7 @@ from tosa_convert.graph.model import Graph
 
 #: The name of the states of Keras's random number generators.
 _SEEDS: Final = "seed_generator_state"
-#: What Keras says of a file that exists and is no archive.
+#: How Keras begins its error about a damaged archive.
 _NO_ARCHIVE: Final = "File not found"
 _NO_CONFIGURATION: Final = "No model config found"
 _ONLY_WEIGHTS: Final = (
@@ -51,8 +51,8 @@ _ONLY_WEIGHTS: Final = (
 _OWN_LAYERS: Final = (
     "layers of your own: convert FILE.py:FUNCTION, which makes the model with its weights"
 )
-_NO_TEXT: Final = "convert the model behind the layers that turn text into numbers"
-_EQUAL_SIZES: Final = "it does not take inputs whose open sizes differ from one another"
+_NO_TEXT: Final = "leave out the layers that turn text into numbers, and take the numbers as inputs"
+_EQUAL_SIZES: Final = "it fails if the open sizes of its inputs differ from one another"
 #: What Keras adds to a message about a class that it does not know.
 _CONFIGURATION: Final = re.compile(r"\s*Full object config: .*", re.DOTALL)
 _OF_TENSORFLOW: Final = "layers that call TensorFlow convert as a SavedModel: model.export(FOLDER)"

@@ -1,4 +1,4 @@
-"""The inputs and outputs of a Keras model, whatever its backend is."""
+"""Reads the inputs and outputs of a Keras model, on any backend, and saves it for another process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BUILD: Final = "begin it with keras.Input(shape), or call model.build(shape), a
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An input. shape: a text or None for a size that is not fixed."""
+    """Describe an input. shape: a text or None for a size that is not fixed."""
 
     name: str
     shape: tuple[Any, ...]
@@ -89,7 +89,7 @@ def packed(model: Any, values: Sequence[Any]) -> list[Any]:
 
 
 class Way(NamedTuple):
-    """How another process lowers a model of this one: its frontend, a file, and the options."""
+    """Say how another process lowers a model of this one."""
 
     frontend: str
     path: str

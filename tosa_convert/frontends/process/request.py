@@ -215,10 +215,13 @@ def by_position(
     """
     known = {f"arg{position}": position for position in range(len(inputs))}
     known |= {name: position for position, (names, _) in enumerate(inputs) for name in names}
-    findings = []
+    findings, found = [], dict[int, tuple[int, ...]]()
     for name, sizes in given.items():
         where = f"--input-shape {name}"
-        if name not in known:
+        if name in known and found.setdefault(known[name], tuple(sizes)) != tuple(sizes):
+            message = f"the input has the sizes {list(found[known[name]])} by another of its names"
+            findings.append(Finding("option-conflict", where, message))
+        elif name not in known:
             shown = (f"{names[-1]} {list(own)}" if own else names[-1] for names, own in inputs)
             message = f"the model has no input of this name; it has {', '.join(shown)}"
             findings.append(Finding("unknown-argument", where, message))
@@ -229,7 +232,7 @@ def by_position(
             findings.append(Finding("option-conflict", where, message))
     if findings:
         raise TosaConvertError(findings)
-    return {known[name]: tuple(sizes) for name, sizes in given.items()}
+    return found
 
 
 def options_for(inputs: Iterable[tuple[str, Sequence[Any]]]) -> str:

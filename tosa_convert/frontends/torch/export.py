@@ -282,9 +282,12 @@ def placeholder_values(program: Any) -> dict[str, Any]:
 def _with_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
     """Export the program again with shapes of inputs; sizes that inputs share follow."""
     values = placeholder_values(program)
-    inputs = {f"arg{position}": name for position, name in enumerate(values)}
-    inputs |= {name: name for name in values}
-    shapes = {inputs.get(name, name): sizes for name, sizes in shapes.items()}
+    for position, name in enumerate(values):
+        if (called := f"arg{position}") in shapes and called not in values:
+            if shapes.get(name, shapes[called]) != shapes[called]:
+                message = f"{called} has other sizes, and is the same input"
+                raise fail("option-conflict", f"--input-shape {name}", message)
+            shapes = {name if key == called else key: shapes[key] for key in shapes}
     symbols: dict[str, str] = {}
     for symbol, name in size_names(program).items():
         symbols |= {symbol: symbol, name: symbol}

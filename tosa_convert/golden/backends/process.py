@@ -343,7 +343,7 @@ class _Kept:
 
 
 class KeptWorkers(threading.local):
-    """The processes of this thread, by Python, software and the user's file. They end with it."""
+    """Keep the processes of this thread, by Python, software and the user's file, until it ends."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, str], _Kept] = {}

@@ -1,4 +1,4 @@
-"""Changes that stand for faults, and runs of a program that go on from a changed tensor."""
+"""Changes a tensor as a fault would, and runs the rest of the program from there."""
 
 from __future__ import annotations
 
@@ -308,7 +308,7 @@ def _bits(array: Array) -> Array:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-#: An operator, and a digest of what differs behind it, by name.
+#: The index of an operator, and the digests of the changed tensors that later operators use.
 _State = tuple[int, frozenset[tuple[str, bytes]]]
 
 

@@ -1,6 +1,6 @@
 """Measure how small a wrong number `check` and `bisect` report: `power`.
 
-It changes a tensor, runs the operators behind it again, and judges the results by the criteria of
+It changes a tensor, runs the later operators again, and judges the results by the criteria of
 `check` and `bisect`, which it makes once for the inputs.
 """
 
