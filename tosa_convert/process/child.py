@@ -207,10 +207,13 @@ def temporary_folder(prefix: str) -> Iterator[str]:
 
 def new_temporary_folder(prefix: str) -> str:
     """Make a temporary folder for the caller to remove; it is removed if this process is killed."""
+    import secrets
     import tempfile
 
-    folder = tempfile.mkdtemp(prefix=prefix)
+    folder = os.path.join(tempfile.gettempdir(), prefix + secrets.token_hex(8))
+    # Before it exists: this process may be killed between.
     _KEEPER.tell(f"+d {os.fsencode(folder).hex()}")
+    os.mkdir(folder, 0o700)
     return folder
 
 
