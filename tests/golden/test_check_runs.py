@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,6 +47,22 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
         return code, said.out + said.err
 
     return run
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the reference model here is a script")
+def test_the_reference_model_runs_while_the_backend_runs(
+    check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, started = tmp_path / "slow_reference_model", tmp_path / "started"
+    script.write_text(f"#!/bin/sh\ntouch {started}\nexec sleep 300\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("TOSA_REFERENCE_MODEL", str(script))
+    body = f"""import os, time
+    while not os.path.exists({str(started)!r}):
+        time.sleep(0.01)
+    raise NotImplementedError"""
+    code, said = check(body, "--no-edges", "--timeout", "30")
+    assert (code, "backend-refused" in said) == (4, True)
 
 
 @pytest.mark.slow

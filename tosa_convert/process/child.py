@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final, NoReturn
 
@@ -82,6 +83,7 @@ def run_child(
     import subprocess
     import tempfile
 
+    group = _GROUP.get()
     with tempfile.TemporaryFile() as errors:
         child: subprocess.Popen[bytes] | None = None
         used = Used()
@@ -98,6 +100,8 @@ def run_child(
                     start_new_session=True,
                 )
             _KEEPER.tell(f"+s {child.pid}")
+            if group is not None:
+                group.add(child)
             if when_started is not None:
                 when_started()
             _forbid_core_file(child.pid)
@@ -106,9 +110,62 @@ def run_child(
             if child is not None:
                 seconds = time.monotonic() - start
                 _kill_session(child)
+                if group is not None:
+                    group.remove(child)
                 used = _reaped(child, seconds)
                 _KEEPER.tell(f"-s {child.pid}")
         return Ended(child.returncode, _tail(errors), timed_out, too_large, used)
+
+
+class _Group:
+    """The child processes of a thread, which another thread can end."""
+
+    def __init__(self) -> None:
+        self.lock, self.is_ended = threading.Lock(), False
+        self.children: list[subprocess.Popen[bytes]] = []
+
+    def add(self, child: subprocess.Popen[bytes]) -> None:
+        with self.lock:
+            self.children.append(child)
+            if self.is_ended:
+                _kill_session(child)
+
+    def remove(self, child: subprocess.Popen[bytes]) -> None:
+        with self.lock:
+            self.children.remove(child)
+
+    def end(self) -> None:
+        with self.lock:
+            self.is_ended = True
+            for child in self.children:
+                _kill_session(child)
+
+
+_GROUP: ContextVar[_Group | None] = ContextVar("_GROUP", default=None)
+
+
+@contextlib.contextmanager
+def done_meanwhile(work: Callable[[], object]) -> Iterator[None]:
+    """Do work that waits for child processes in a thread during the block, and raise its exceptions.
+
+    An exception in the block comes first, and ends the child processes.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    group = _Group()
+
+    def in_group() -> None:
+        _GROUP.set(group)
+        work()
+
+    with ThreadPoolExecutor(1) as thread:
+        made = thread.submit(in_group)
+        try:
+            yield
+        except BaseException:
+            group.end()
+            raise
+        made.result()
 
 
 def _reaped(child: subprocess.Popen[bytes], seconds: float) -> Used:

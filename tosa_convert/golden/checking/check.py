@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -73,6 +74,7 @@ from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, ope
 from tosa_convert.graph.opset import IDENTITY
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.process.child import done_meanwhile
 from tosa_convert.version import STAMP
 
 if TYPE_CHECKING:
@@ -397,15 +399,17 @@ def check_inputs(
     if plan.repeat > 1 and isinstance(backend, Record) and backend.files is None:
         message = "recorded results cannot be computed again"
         raise fail("option-conflict", "--repeat", message, "name a backend that runs")
+    if plan.reference is None:
+        refuse_same_engine(backend, plan.options)
     with scratch_folder() as folder:
-        actual = backend_outputs(graph, inputs, backend, subfolder(folder, "backend"))
-        refuse_reader(backend)
+        own = Reference(graph, inputs, plan.options, plan.tolerances)
+        if plan.known and plan.options.runs_on_numpy(graph) and not variables_of(graph):
+            own.outputs = plan.known
+        with _computed_meanwhile(own, backend, plan):
+            actual = backend_outputs(graph, inputs, backend, subfolder(folder, "backend"))
+            refuse_reader(backend)
         golden: Arrays
         if plan.reference is None:
-            refuse_same_engine(backend, plan.options)
-            own = Reference(graph, inputs, plan.options, plan.tolerances)
-            if plan.known and plan.options.runs_on_numpy(graph) and not variables_of(graph):
-                own.outputs = plan.known
             golden, result = own.outputs, own.judge(actual, _notes_of(backend))
         else:
             other = plan.reference(inputs)
@@ -429,6 +433,16 @@ def check_inputs(
         if plan.save is not None:
             _save(graph, inputs, golden, actual, result, plan.save / name)
         return result
+
+
+def _computed_meanwhile(
+    own: Reference, backend: Backend, plan: CheckPlan
+) -> AbstractContextManager[object]:
+    """Run the reference model, which is a process of its own, while the backend runs."""
+    is_one_program = isinstance(backend, Record) or plan.reference is not None
+    if is_one_program or own.options.runs_on_numpy(own.graph):
+        return nullcontext()
+    return done_meanwhile(lambda: own.outputs)
 
 
 def _in_program_types(graph: Graph, found: Arrays, name: str) -> dict[str, Array]:

@@ -626,22 +626,25 @@ def _changed_by_flushing(graph: Graph, operator: Operator, values: Arrays) -> Ar
         return none
     elements = Elements(call_of(block, operator, operands_of(graph, operator, values), "own"))
     row = elements.call.result.dtype
+    subnormal = {
+        position: ids
+        for position in range(elements.count)
+        if len(ids := _subnormal(block, operator.inputs[position], values))
+    }
+    if row is None or not subnormal:
+        return none
     every = np.arange(elements.size)
     flushed: dict[int, Array] = {}
     affected = np.zeros(elements.size, np.bool_)
-    for position in range(elements.count):
-        ids = _subnormal(block, operator.inputs[position], values)
-        if len(ids):
-            is_one = np.zeros(elements.call.operands[position].size, np.bool_)
-            is_one[ids] = True
-            own = is_one[elements.operand_ids(position, every)]
-            given = elements.values(position, every)
-            zero = np.copysign(np.zeros(1, np.float32), given.astype(np.float32))
-            flushed[position] = np.where(own, zero.astype(given.dtype), given)
-            affected |= own
+    for position, ids in subnormal.items():
+        is_one = np.zeros(elements.call.operands[position].size, np.bool_)
+        is_one[ids] = True
+        own = is_one[elements.operand_ids(position, every)]
+        given = elements.values(position, every)
+        zero = np.copysign(np.zeros(1, np.float32), given.astype(np.float32))
+        flushed[position] = np.where(own, zero.astype(given.dtype), given)
+        affected |= own
     ids = np.flatnonzero(affected)
-    if row is None or not len(ids):
-        return none
     kept, found = elements.compute_defined(ids, {p: array[ids] for p, array in flushed.items()})
     right = values[operator.outputs[0]].reshape(-1)[ids[kept]]
     with np.errstate(all="ignore"):
