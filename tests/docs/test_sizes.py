@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 104830,
+    "tests": 104880,
     "tosa_convert": 2100,
     "tosa_convert/builder": 2690,
     "tosa_convert/cli": 6270,
@@ -24,11 +24,11 @@ LINES: dict[str, int] = {
     "tosa_convert/golden": 15100,
     "tosa_convert/graph": 4490,
     "tosa_convert/io": 2220,
-    "tosa_convert/process": 1020,
+    "tosa_convert/process": 1080,
     "tosa_convert/qualify": 11530,
-    "tosa_convert/reference": 3680,
+    "tosa_convert/reference": 3690,
     "tosa_convert/rewrites": 4360,
-    "tosa_convert/rules": 5580,
+    "tosa_convert/rules": 5600,
     "tosa_convert/views": 4930,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.

@@ -16,7 +16,15 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.graph import OPERATORS
 from tosa_convert.reference import call as reference_call
-from tosa_convert.reference import conversion, convolutions, images, parts, products, reductions
+from tosa_convert.reference import (
+    conversion,
+    convolutions,
+    parts,
+    products,
+    reductions,
+    resizing,
+    windows,
+)
 from tosa_convert.reference.evaluate import OPERATIONS, Machine
 
 #: Operators that are computed in parts, and those whose parts are blocks of rows.
@@ -36,7 +44,7 @@ def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.Monk
         inputs = input_arrays(graph, None, seed)
         whole = Machine(graph).run(inputs)
         with monkeypatch.context() as changed:
-            for module in (parts, conversion, images, products, convolutions):
+            for module in (parts, conversion, resizing, windows, products, convolutions):
                 few = lambda call, each, most, seed=seed, **_: max(1, min(most, 1 + seed % 3))  # noqa: E731
                 changed.setattr(module, "affordable", few)
             for module, name in (
@@ -44,7 +52,8 @@ def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.Monk
                 (parts, "_TURNED_BYTES"),
                 (conversion, "PART"),
                 (reductions, "PART"),
-                (images, "PART"),
+                (windows, "PART"),
+                (resizing, "PART"),
                 (convolutions, "_COPIED_BYTES"),
                 (convolutions, "_SUMMED_BYTES"),
                 (convolutions, "_WEIGHTS"),

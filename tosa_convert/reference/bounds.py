@@ -10,7 +10,7 @@ import numpy as np
 
 from tosa_convert.graph.dtypes import FP32, DType
 from tosa_convert.graph.opset import table_of
-from tosa_convert.reference import convolutions, images, products, reductions
+from tosa_convert.reference import convolutions, products, reductions, windows
 from tosa_convert.reference.block_scaled import multiply, scaled
 from tosa_convert.reference.call import Array, Call, Operation, Type
 
@@ -160,8 +160,8 @@ def _of_values(function: Callable[[Array], Array], name: str = "input1") -> Oper
 
 #: Operator -> its bound. "SIN" has its operand.
 _OWN: Final[dict[str, Operation]] = {
-    "AVG_POOL2D": _of_magnitudes(images.pool_average),
-    "AVG_POOL2D_ADAPTIVE": _of_magnitudes(images.pool_average),
+    "AVG_POOL2D": _of_magnitudes(windows.pool_average),
+    "AVG_POOL2D_ADAPTIVE": _of_magnitudes(windows.pool_average),
     "CAST_FROM_BLOCK_SCALED": _scales,
     "CONV2D": _of_window(convolutions.convolve, with_border=True),
     "CONV2D_BLOCK_SCALED": _of_scaled(convolutions.convolve_block_scaled, "input", "weight"),

@@ -20,9 +20,9 @@ from tosa_convert.reference.call import (
     is_float,
     new_result,
 )
-from tosa_convert.reference.images import Border, Image, blocks, image_of
 from tosa_convert.reference.parts import affordable, steps
 from tosa_convert.reference.products import Products
+from tosa_convert.reference.windows import Border, Image, blocks, image_of
 
 #: Bytes of the windows that are copied for one product of matrices.
 _COPIED_BYTES: Final = 2 << 20

@@ -30,10 +30,11 @@ from tosa_convert.reference import (
     conversion,
     convolutions,
     elementwise,
-    images,
     movement,
     products,
     reductions,
+    resizing,
+    windows,
 )
 from tosa_convert.reference.block_scaled import (
     SCALE_SUFFIX,
@@ -69,7 +70,8 @@ OPERATIONS: Final[dict[str, Operation]] = table_of(
         **conversion.OPERATIONS,
         **elementwise.OPERATIONS,
         **movement.OPERATIONS,
-        **images.OPERATIONS,
+        **resizing.OPERATIONS,
+        **windows.OPERATIONS,
         **products.OPERATIONS,
         **reductions.OPERATIONS,
         **convolutions.OPERATIONS,

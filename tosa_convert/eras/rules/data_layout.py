@@ -26,7 +26,7 @@ from tosa_convert.eras.editor import (
 from tosa_convert.eras.rules.convolution import zero_point_operand
 from tosa_convert.graph.dtypes import INT32, INT64, ResizeMode
 from tosa_convert.graph.model import DYNAMIC, INT32_MAX, Operator, Tensor, element_count
-from tosa_convert.rules.families.images import LARGEST_NUMERATOR, ResizeAxis
+from tosa_convert.rules.families.resize import LARGEST_NUMERATOR, ResizeAxis
 
 
 def pad(edit: Editor, old: OldOperation) -> None:

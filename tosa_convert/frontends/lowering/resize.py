@@ -13,7 +13,7 @@ from tosa_convert.frontends.lowering.indexing import rows_of_batches
 from tosa_convert.frontends.lowering.products import by_matrix
 from tosa_convert.frontends.lowering.scope import Array, Scope, constant
 from tosa_convert.frontends.lowering.types import carrier
-from tosa_convert.rules.families.images import ResizeAxis
+from tosa_convert.rules.families.resize import ResizeAxis
 
 Matrix = np.ndarray[Any, Any]
 #: Axes of an image that RESIZE changes, with the channels between batch and height.

@@ -21,8 +21,10 @@ def _rules_of_family(family: str) -> Rules:
             from tosa_convert.rules.families.movement import RULES
         case "convolution" | "matmul" | "fft":
             from tosa_convert.rules.families.products import RULES
-        case "pooling" | "resize":
-            from tosa_convert.rules.families.images import RULES
+        case "pooling":
+            from tosa_convert.rules.families.windows import RULES
+        case "resize":
+            from tosa_convert.rules.families.resize import RULES
         case "block_layout" | "block_conversion":
             from tosa_convert.rules.families.block_scaled import RULES
         case "control":

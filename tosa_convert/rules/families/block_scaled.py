@@ -25,8 +25,8 @@ from tosa_convert.rules.families.checks import (
     says,
     single,
 )
-from tosa_convert.rules.families.images import sizes_of
 from tosa_convert.rules.families.movement import indices_are_rows, row_count
+from tosa_convert.rules.families.windows import sizes_of
 from tosa_convert.rules.operator_view import OperatorView, Shape, shape_text
 
 

@@ -30,7 +30,7 @@ from tosa_convert.rules.families.checks import (
     zero_point,
 )
 from tosa_convert.rules.families.elementwise import broadcast
-from tosa_convert.rules.families.images import Axis, at_least, axes, length, numbers, sizes_of
+from tosa_convert.rules.families.windows import Axis, at_least, axes, length, numbers, sizes_of
 from tosa_convert.rules.operator_view import OperatorView
 
 _PLANE: Final = ("height", "width")

@@ -16,7 +16,7 @@ from tosa_convert.frontends.lowering.windows import averaged, windowed
 from tosa_convert.frontends.tflite.node import Node, Rule
 from tosa_convert.frontends.tflite.rescale import rescaled
 from tosa_convert.frontends.tflite.rules.products import padding_of
-from tosa_convert.rules.families.images import ResizeAxis
+from tosa_convert.rules.families.resize import ResizeAxis
 
 _ACTIVATION: Final = 5
 #: Fractions of positions in TFLite's kernel of RESIZE_BILINEAR for integers; the bits of two of them.
