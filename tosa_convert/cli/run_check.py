@@ -33,6 +33,7 @@ from tosa_convert.golden.checking.check import (
     WIDENED,
     CheckPlan,
     OpenBackend,
+    Reference,
     bisect_command,
     calibration_inputs,
     check_inputs,
@@ -59,6 +60,7 @@ from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io import log
+from tosa_convert.process.child import Begin, done_meanwhile
 
 # -- runs with edge inputs, besides those with random ones, and their report -----------------------
 
@@ -127,14 +129,18 @@ _CALLS: Final = 3
 
 def run_check(model: str, options: Mapping[str, Any]) -> int:
     """Check a model as the options say; returns the exit code."""
+    with done_meanwhile() as begin:
+        return _check(model, options, begin)
+
+
+def _check(model: str, options: Mapping[str, Any], begin: Begin) -> int:
     options, by_default = _with_default_inputs(options)
     program_graph, sets = named_inputs(model, {**options, "edges": False})
     with_edges = {text: has_edge_run(program_graph, options, text) for text in options["against"]}
     states = variables_of(program_graph, options)
     narrow = with_variables(program_graph, states)
     graph, states = (widened(narrow), {}) if options["widen"] else (narrow, states)
-    progress = RunProgress("reference")
-    plan = _plan(graph, states, options, progress)
+    plan = _plan(graph, states, options)
     backends = {text if len(options["against"]) > 1 else "": text for text in options["against"]}
     with_calls = {text for text in options["against"] if _has_calls(program_graph, options, text)}
     has_sets = options["seeds"] or options["calibration"] or with_calls or any(with_edges.values())
@@ -146,19 +152,18 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     opened: dict[str, Backend] = {}
     every = _with_edges(program_graph, sets, options, has_both=any(with_edges.values()))
     every = chain(every, _later_calls(graph, options, plan) if with_calls else ())
-    for name, arrays, edges, later in _ahead(every) if any(with_edges.values()) else every:
-        given = widened_inputs(narrow, arrays) if options["widen"] else arrays
-        own = with_variables(graph, later)
+    for (name, arrays, edges, later), own, progress in _ahead(
+        _begun(every, graph, narrow, plan, begin)
+    ):
         for number, (text, against) in enumerate(backends.items()):
             is_due = edges is None or options["edges"] or with_edges[against]
             if not is_due or (later and against not in with_calls):
                 continue
-            opener = _opener(own, {**states, **later}, options, against, opened)
+            opener = _opener(own.graph, {**states, **later}, options, against, opened)
             label = " ".join(filter(None, (name if has_sets else "", text and f"against {text}")))
             folder = f"backend-{number}/{name}" if text else name
             with progress:
-                known = edges.outputs if edges and results and not options["widen"] else None
-                found = check_inputs(own, given, folder, opener, replace(plan, known=known))
+                found = check_inputs(own, folder, opener, plan)
             notes = [DEFAULT_INPUTS] * (by_default and bool(arrays)) + [WIDENED] * options["widen"]
             results[label] = replace(found, notes=(*found.notes, *notes))
             firsts.setdefault(found.exit_code, (name, against))
@@ -168,7 +173,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
                     more[label] = {"edges": edges_as_dict(edges)}
             wide = None
             if found.ok and found.low_precision and not (options["widen"] or options["reference"]):
-                wide = _run_widened(own, arrays, options, against, plan)
+                wide = _run_widened(own.graph, arrays, options, against, plan)
             if wide is not None:
                 more.setdefault(label, {})["widened"] = wide.to_dict()
                 codes.add(wide.exit_code)
@@ -188,16 +193,12 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     return 1 if 1 in codes else max(codes, default=1)
 
 
-def _plan(
-    graph: Graph, states: Mapping[str, Any], options: Mapping[str, Any], progress: RunProgress
-) -> CheckPlan:
+def _plan(graph: Graph, states: Mapping[str, Any], options: Mapping[str, Any]) -> CheckPlan:
     """Return how each set of inputs is checked."""
     reference = options["reference"]
     return CheckPlan(
         tolerances=tolerances_of(options),
-        options=RunOptions(
-            timeout=options["timeout"], engine=options["engine"], progress=progress.report
-        ),
+        options=RunOptions(timeout=options["timeout"], engine=options["engine"]),
         repeat=options["repeat"],
         save=Path(options["save"]) if options["save"] else None,
         reference=None if reference is None else _opener(graph, states, options, reference),
@@ -218,7 +219,10 @@ def _run_widened(
     try:
         wide, given = widened(graph), widened_inputs(graph, arrays)
         opener = _opener(wide, {}, {**options, "widen": True}, text)
-        found = check_inputs(wide, given, "", opener, replace(plan, repeat=1, save=None))
+        with RunProgress("reference in FP32") as progress:
+            run = replace(plan.options, progress=progress.report)
+            own = Reference(wide, given, run, plan.tolerances)
+            found = check_inputs(own, "", opener, replace(plan, repeat=1, save=None))
     except TosaConvertError as error:
         note(f"not checked in FP32: {error.findings[0].message}")
         return None
@@ -300,6 +304,28 @@ def _note_next(
         note(f"to {aim}: {command}{flag}{more}")
     elif run[0] == "given":
         note(f"tosa-flatbuffer bisect{flag}, with the same options, {verb}")
+
+
+def _begun(
+    every: Iterator[_Set], graph: Graph, narrow: Graph, plan: CheckPlan, begin: Begin
+) -> Iterator[tuple[_Set, Reference, RunProgress]]:
+    """Iterate over sets of inputs, each with its reference, whose run begins.
+
+    narrow: the program before it was widened, if it was.
+    """
+    for number, item in enumerate(every):
+        _, arrays, edges, later = item
+        given = arrays if graph is narrow else widened_inputs(narrow, arrays)
+        progress = RunProgress("reference")
+        options = replace(plan.options, progress=progress.report)
+        own = Reference(with_variables(graph, later), given, options, plan.tolerances)
+        # The first run says what is refused.
+        is_known = number > 0 and graph is narrow and not declared(graph)
+        if edges is not None and is_known and options.runs_on_numpy(graph):
+            own.outputs = edges.outputs
+        elif plan.reference is None:
+            own.begin(begin)
+        yield item, own, progress
 
 
 def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:

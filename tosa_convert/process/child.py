@@ -9,10 +9,11 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Final, NoReturn
+from typing import IO, TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar
 
 from tosa_convert.process.ending_signals import ENDING, signals_deferred
 
@@ -31,6 +32,8 @@ _WINDOWS_EXCEPTION: Final = 0x8000_0000
 _PR_SET_PDEATHSIG: Final = 1
 #: Seconds between two looks at the memory of a child.
 MEMORY_INTERVAL: Final = 0.1
+#: Seconds that work may take to end that is not wanted any more; then it is left alone.
+_LONGEST_END: Final = 1.0
 #: Seconds that one wait takes at most, and between two questions where no wait can be ended.
 _LONGEST_WAIT: Final = 1e5
 _POLL_SECONDS: Final = 0.002
@@ -117,6 +120,15 @@ def run_child(
         return Ended(child.returncode, _tail(errors), timed_out, too_large, used)
 
 
+_T = TypeVar("_T")
+
+
+class Begin(Protocol):
+    """Begins work in a thread, and returns what waits for its result and raises its exceptions."""
+
+    def __call__(self, work: Callable[[], _T], /) -> Callable[[], _T]: ...
+
+
 class _Group:
     """The child processes of a thread, which another thread can end."""
 
@@ -144,28 +156,50 @@ class _Group:
 _GROUP: ContextVar[_Group | None] = ContextVar("_GROUP", default=None)
 
 
+def end_if_unwanted() -> None:
+    """End this thread if it does work for `done_meanwhile` that nobody waits for any more."""
+    group = _GROUP.get()
+    if group is not None and group.is_ended:
+        raise SystemExit
+
+
 @contextlib.contextmanager
-def done_meanwhile(work: Callable[[], object]) -> Iterator[None]:
-    """Do work that waits for child processes in a thread during the block, and raise its exceptions.
+def done_meanwhile() -> Iterator[Begin]:
+    """Yield a function that begins work in a thread, and returns what waits for the result.
 
-    An exception in the block comes first, and ends the child processes.
+    At the end of the block, work that still goes on loses its child processes; it should also call
+    `end_if_unwanted` from time to time.
     """
-    from concurrent.futures import ThreadPoolExecutor
+    group, threads = _Group(), weakref.WeakSet[threading.Thread]()
 
-    group = _Group()
+    def begin(work: Callable[[], _T]) -> Callable[[], _T]:
+        found: list[_T] = []
+        raised: list[BaseException] = []
 
-    def in_group() -> None:
-        _GROUP.set(group)
-        work()
+        def in_group() -> None:
+            _GROUP.set(group)
+            try:
+                found.append(work())
+            except BaseException as error:
+                raised.append(error)
 
-    with ThreadPoolExecutor(1) as thread:
-        made = thread.submit(in_group)
-        try:
-            yield
-        except BaseException:
-            group.end()
-            raise
-        made.result()
+        def wait() -> _T:
+            thread.join()
+            if raised:
+                raise raised[0]
+            return found[0]
+
+        thread = threading.Thread(target=copy_context().run, args=(in_group,), daemon=True)
+        threads.add(thread)
+        thread.start()
+        return wait
+
+    try:
+        yield begin
+    finally:
+        group.end()
+        for thread in threads:
+            thread.join(_LONGEST_END)
 
 
 def _reaped(child: subprocess.Popen[bytes], seconds: float) -> Used:

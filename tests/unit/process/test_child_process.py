@@ -20,6 +20,7 @@ from tosa_convert.process.child import (
     Ended,
     describe_exit,
     done_meanwhile,
+    end_if_unwanted,
     last_words,
     run_child,
 )
@@ -158,29 +159,31 @@ def test_an_interrupt_of_ours_ends_the_child(tmp_path: Path) -> None:
     assert ends(int(wait_for(tmp_path / "pid")))
 
 
-def test_an_error_of_the_block_ends_the_children_of_what_is_done_meanwhile(tmp_path: Path) -> None:
+def test_the_end_of_the_block_ends_the_children_of_what_is_done_meanwhile(tmp_path: Path) -> None:
     file = tmp_path / "pid"
-
     found: list[Ended] = []
 
     def work() -> None:
         found.append(run_child(python(_PARENT + "time.sleep(60)", file), timeout=30))
         found.append(run_child(python("import time; time.sleep(60)"), timeout=30))
+        end_if_unwanted()
+        raise AssertionError("it goes on")
 
-    with pytest.raises(IndexError), done_meanwhile(work):
-        [wait_for(file)].pop(1)
+    with done_meanwhile() as begin:
+        wait = begin(work)
+        wait_for(file)
+    with pytest.raises(SystemExit):
+        wait()
     assert [row.timed_out for row in found] == [False, False]
     assert ends(int(wait_for(file)))
 
 
-def test_an_error_of_what_is_done_meanwhile_is_raised_after_the_block() -> None:
-    done = []
-    with (
-        pytest.raises(FileNotFoundError),
-        done_meanwhile(lambda: run_child(["nowhere"], timeout=1)),
-    ):
-        done.append("the block")
-    assert done
+def test_what_is_done_meanwhile_gives_its_result_or_its_error() -> None:
+    with done_meanwhile() as begin:
+        right, wrong = begin(lambda: 7), begin(lambda: run_child(["nowhere"], timeout=1))
+        assert (right(), right()) == (7, 7)
+        with pytest.raises(FileNotFoundError):
+            wrong()
 
 
 def test_no_thread_is_left() -> None:

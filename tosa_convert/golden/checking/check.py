@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -74,7 +73,7 @@ from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, ope
 from tosa_convert.graph.opset import IDENTITY
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.process.child import done_meanwhile
+from tosa_convert.process.child import Begin
 from tosa_convert.version import STAMP
 
 if TYPE_CHECKING:
@@ -264,10 +263,18 @@ class Reference:
         self.graph, self.inputs = graph, inputs
         self.options, self.tolerances = options, tolerances
         self.places = origins(graph) if places is None else places
+        self._wait = self._computed
+
+    def begin(self, begin: Begin) -> None:
+        """Begin to compute the outputs, while other things are done."""
+        self._wait = begin(self._computed)
 
     @cached_property
     def outputs(self) -> Arrays:
         """Return its outputs, and the states of variables after the run."""
+        return self._wait()
+
+    def _computed(self) -> Arrays:
         result = run_program(Program(self.graph), self.inputs, self.options)
         states = {STATE_PREFIX + name: array for name, array in result.variables.items()}
         return {**result.outputs, **states}
@@ -381,7 +388,6 @@ class CheckPlan:
         gets a folder for each set of inputs.
     reference: another backend whose outputs are expected instead of the reference model's; they are
         compared within the tolerances, and integers bit for bit.
-    known: what numpy has computed of these inputs, after a first run, which says what is refused.
     """
 
     tolerances: Tolerances = NO_TOLERANCES
@@ -389,12 +395,11 @@ class CheckPlan:
     repeat: int = 1
     save: Path | None = None
     reference: OpenBackend | None = None
-    known: Arrays | None = None
 
 
-def check_inputs(
-    graph: Graph, inputs: Arrays, name: str, opener: OpenBackend, plan: CheckPlan
-) -> Comparison:
+def check_inputs(own: Reference, name: str, opener: OpenBackend, plan: CheckPlan) -> Comparison:
+    """Check a backend on the inputs of a reference, whose run may have begun."""
+    graph, inputs = own.graph, own.inputs
     backend = opener(inputs)
     if plan.repeat > 1 and isinstance(backend, Record) and backend.files is None:
         message = "recorded results cannot be computed again"
@@ -402,12 +407,8 @@ def check_inputs(
     if plan.reference is None:
         refuse_same_engine(backend, plan.options)
     with scratch_folder() as folder:
-        own = Reference(graph, inputs, plan.options, plan.tolerances)
-        if plan.known and plan.options.runs_on_numpy(graph) and not variables_of(graph):
-            own.outputs = plan.known
-        with _computed_meanwhile(own, backend, plan):
-            actual = backend_outputs(graph, inputs, backend, subfolder(folder, "backend"))
-            refuse_reader(backend)
+        actual = backend_outputs(graph, inputs, backend, subfolder(folder, "backend"))
+        refuse_reader(backend)
         golden: Arrays
         if plan.reference is None:
             golden, result = own.outputs, own.judge(actual, _notes_of(backend))
@@ -433,16 +434,6 @@ def check_inputs(
         if plan.save is not None:
             _save(graph, inputs, golden, actual, result, plan.save / name)
         return result
-
-
-def _computed_meanwhile(
-    own: Reference, backend: Backend, plan: CheckPlan
-) -> AbstractContextManager[object]:
-    """Run the reference model, which is a process of its own, while the backend runs."""
-    is_one_program = isinstance(backend, Record) or plan.reference is not None
-    if is_one_program or own.options.runs_on_numpy(own.graph):
-        return nullcontext()
-    return done_meanwhile(lambda: own.outputs)
 
 
 def _in_program_types(graph: Graph, found: Arrays, name: str) -> dict[str, Array]:

@@ -70,7 +70,7 @@ from tosa_convert.graph.shown import Shown, arrays_text
 from tosa_convert.graph.verify import verify
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.io.files import map_file
-from tosa_convert.process.child import Ended, describe_exit
+from tosa_convert.process.child import Ended, describe_exit, end_if_unwanted
 from tosa_convert.process.ending_signals import ended_while_computing
 from tosa_convert.remedies import hint_for
 from tosa_convert.rules.infer import endless_logarithms
@@ -165,6 +165,7 @@ def _timed_steps(
     with ended_while_computing():
         for step in _refusing_what_fails(machine, machine.steps(inputs, outputs)):
             spent += time.monotonic() - since
+            end_if_unwanted()
             if options.timeout and spent > options.timeout:
                 raise fail(
                     "refmodel-timeout",
