@@ -108,16 +108,15 @@ def transposes_composed_backwards(at: At, results: list[Value]) -> Sequence[Valu
 
 def axis_not_renumbered(at: At, results: list[Value]) -> Sequence[Value]:
     """Move a transpose behind an operator that has an axis, and keep the number of the axis."""
-    moved = before(at, "TRANSPOSE")
-    if not moved:
+    moved = [at.producer(position) for position in range(len(at.operands))]
+    parts = [one for one in moved if one is not None and one.op.spec.name == "TRANSPOSE"]
+    if len(parts) < len(moved):
         return results
-    perms: Any = moved[0].op.attributes["perms"]
+    perms: Any = parts[0].op.attributes["perms"]
     if at.op.spec.name == "REDUCE_SUM":
-        found = wide(moved[0].operands[0]).sum(axis=axis_of(at), keepdims=True)
+        found = wide(parts[0].operands[0]).sum(axis=axis_of(at), keepdims=True)
     else:
-        producers = [at.producer(position) for position in range(len(at.operands))]
-        parts = [array(part.operands[0]) for part in producers if part is not None]
-        found = np.concatenate(parts, axis_of(at))
+        found = np.concatenate([array(part.operands[0]) for part in parts], axis_of(at))
     return like(results[0], found.transpose(perms))
 
 

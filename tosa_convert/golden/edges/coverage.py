@@ -576,6 +576,7 @@ def ill_conditioned_sources(graph: Graph, run: Run) -> dict[str, Array]:
     used = {name for operator in block.operators for name in operator.inputs}
     found: dict[str, Array] = {}
     signed = set(block.inputs)
+    clamped = {op.outputs[0]: op.inputs[0] for op in block.operators if op.spec.name == "CLAMP"}
     for operator in block.operators:
         if moves(operator) or operator.spec.name in _KEEP_SIGNS:
             signed.update(
@@ -596,8 +597,12 @@ def ill_conditioned_sources(graph: Graph, run: Run) -> dict[str, Array]:
                     found |= {k: np.union1d(found.get(k, own[:0]), own) for k, own in nans.items()}
             wrong = {name: ids}
             if operator.spec.traits.response == "pole" and operator.inputs[0] not in signed:
-                zeros = run.values[operator.inputs[0]].reshape(-1) == 0
-                wrong[operator.inputs[0]] = np.flatnonzero(zeros)
+                operand = operator.inputs[0]
+                zeros = run.values[operand] == 0
+                if operand in clamped:
+                    # A number beyond a limit of 0 becomes that zero, whatever its error.
+                    zeros &= ~_is_clear(block, clamped[operand], run.values)
+                wrong[operand] = np.flatnonzero(zeros)
         for name, ids in wrong.items():
             if not len(ids):
                 continue
@@ -608,6 +613,13 @@ def ill_conditioned_sources(graph: Graph, run: Run) -> dict[str, Array]:
                 places = {own: _subnormal(block, own, run.values) for own in names}
             for key, own in places.items():
                 found[key] = np.union1d(found.get(key, own[:0]), own)
+    return found
+
+
+def _is_clear(block: Block, name: str, values: Arrays) -> Array:
+    """Return which elements are not zero, and no subnormal numbers, which may be read as zero."""
+    found: Array = np.asarray(values[name] != 0)
+    found.reshape(-1)[_subnormal(block, name, values)] = False
     return found
 
 
