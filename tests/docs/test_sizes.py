@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 106000,
+    "tests": 106110,
     "tosa_convert": 2100,
     "tosa_convert/builder": 2690,
     "tosa_convert/cli": 6310,

@@ -322,6 +322,52 @@ def merge_reciprocals(op: Operator, edit: BlockEditor) -> str | None:
     )
 
 
+# -- zeros around an image become the padding of the convolution that reads it ---------------------
+# Weights that are not finite would make NaN of the zeros, and nothing of padding.
+
+PADDING: Final = "fold-padding"
+PADDED: Final = tuple(map(operator, ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D")))
+_PAD: Final = operator("PAD")
+#: Operator -> the first axis of the weights along which the window has a size.
+_WINDOW: Final = {"CONV2D": 1, "CONV3D": 1, "DEPTHWISE_CONV2D": 0}
+
+
+def fold_padding(op: Operator, edit: BlockEditor) -> str | None:
+    """Add a PAD of images to the padding of a convolution, which is its only use, or return None."""
+    image, weight, _, point, *_ = op.inputs
+    pad = edit.producers.get(image)
+    if pad is None or pad.spec is not _PAD or edit.uses[image] != 1:
+        return None
+    sizes, data, shape = (
+        edit.sizes_of(pad.inputs[1]),
+        edit.data_of(weight),
+        edit.tensors[weight].shape,
+    )
+    number = edit.bits_of(pad.inputs[2])
+    if sizes is None or data is None or shape is None or number is None:
+        return None
+    is_float = edit.tensors[image].dtype.is_float
+    if number != edit.bits_of(point) or (is_float and number not in _ZEROS):
+        return None
+    own, dilation = op.attributes["pad"], op.attributes["dilation"]
+    assert isinstance(own, tuple)
+    assert isinstance(dilation, tuple)
+    spatial = sizes[2:-2]
+    if len(spatial) != len(own) or any(sizes[:2]) or any(sizes[-2:]) or min(spatial) < 0:
+        return None
+    total = tuple(before + more for before, more in zip(own, spatial, strict=True))
+    first = _WINDOW[op.spec.name]
+    window = zip(shape[first : first + len(dilation)], dilation, strict=True)
+    most = [(size - 1) * step for size, step in window for _ in range(2)]
+    if any(size > limit for size, limit in zip(total, most, strict=True)):
+        return None
+    if is_float and not np.isfinite(data.numpy()).all():
+        return None
+    attributes = {**op.attributes, "pad": total}
+    edit.emit(op.spec, [pad.inputs[0], *op.inputs[1:]], attributes, results=op.outputs)
+    return f"PAD of zeros joined {op.spec.name}"
+
+
 # -- reduce integers to their maximum or minimum before they are rescaled --------------------------
 # RESCALE by a multiplier of 0 or more keeps the order of integers, so that the result is the
 # same, bit for bit. A softmax of int8 from TFLite finds its maximum in INT32, which not all

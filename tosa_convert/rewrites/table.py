@@ -142,6 +142,13 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         simplify.EQUAL_CONSTANTS,
     ),
     OperatorRewrite(
+        simplify.PADDING,
+        CLEAN_UP,
+        "frontends pad images before convolutions, which have padding of their own",
+        simplify.fold_padding,
+        simplify.PADDED,
+    ),
+    OperatorRewrite(
         "fold-signs",
         CLEAN_UP,
         "frontends negate halves of rows that constants multiply, as in rotary embeddings",
