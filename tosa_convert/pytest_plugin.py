@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     _refuse_blank(config)
     from tosa_convert.errors import TosaConvertError
-    from tosa_convert.qualify.suite.qualification import Qualification
+    from tosa_convert.qualify.suite.run_cases import Qualification
 
     try:
         Qualification(against=against, seeds=seeds or 0).require_backend()
@@ -169,7 +169,7 @@ def _is_named_case(parent: pytest.Collector, folder: Path) -> bool:
 
 
 def _is_case(folder: Path) -> bool:
-    from tosa_convert.qualify.suite.qualification import MODELS
+    from tosa_convert.qualify.suite.run_cases import MODELS
 
     if (folder / _OFFICIAL).exists():
         return True
@@ -303,7 +303,7 @@ class CaseItem(_Item):
 
     def runtest(self) -> None:
         """Run the case, and judge the answer as `suite` does."""
-        from tosa_convert.qualify.suite.qualification import Qualification, qualify_case, run_case
+        from tosa_convert.qualify.suite.run_cases import Qualification, qualify_case, run_case
 
         folder = self.path.parent
         against = self.config.getoption("--tosa-against")

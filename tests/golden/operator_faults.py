@@ -41,7 +41,7 @@ from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.graph import Graph
 from tosa_convert.qualify.bisection.bisect import bisect
-from tosa_convert.qualify.bisection.search import Bisection
+from tosa_convert.qualify.bisection.judge_operators import Bisection
 
 #: For an operator and an engine "" if the fault is found and named, else what is wrong; None if the
 #: operator cannot have it.

@@ -26,7 +26,7 @@ from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.qualify.bisection.bisect import bisect
-from tosa_convert.qualify.bisection.search import save_case
+from tosa_convert.qualify.bisection.judge_operators import save_case
 from tosa_convert.qualify.reduction.reduce import Failure, reduce
 
 X = {"x": np.array([3, -4, 0, 7], np.int32)}

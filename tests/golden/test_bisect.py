@@ -22,7 +22,7 @@ from tosa_convert.golden.running.run import iterate_tensors, run
 from tosa_convert.graph import BlockScale, Graph, dtype, operator
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.qualify.bisection.bisect import bisect
-from tosa_convert.qualify.bisection.search import save_case
+from tosa_convert.qualify.bisection.judge_operators import save_case
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 X = np.arange(24, dtype=np.int32).reshape(2, 3, 4) - 7

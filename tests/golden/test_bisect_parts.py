@@ -20,7 +20,7 @@ from tosa_convert.golden.backends.isolated import part_of
 from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.qualify.bisection.bisect import bisect
-from tosa_convert.qualify.bisection.search import Bisection
+from tosa_convert.qualify.bisection.judge_operators import Bisection
 from tosa_convert.reference.block_scaled import Value as AnyValue
 from tosa_convert.reference.block_scaled import plain
 

@@ -20,7 +20,7 @@ from tosa_convert.golden.arrays.by_name import load_npz, save_npz
 from tosa_convert.golden.backends.runners import open_backend
 from tosa_convert.golden.checking.check import check as check_arrays
 from tosa_convert.graph import Graph
-from tosa_convert.qualify.suite.qualification import run_case
+from tosa_convert.qualify.suite.run_cases import run_case
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 

@@ -21,7 +21,7 @@ from tosa_convert.golden.arrays.by_name import load_npz
 from tosa_convert.golden.running import reference_model_process, run_options
 from tosa_convert.graph import Graph
 from tosa_convert.process.child import Ended
-from tosa_convert.qualify.suite.qualification import Qualification, qualify_case, run_case
+from tosa_convert.qualify.suite.run_cases import Qualification, qualify_case, run_case
 
 NUMPY = golden.RunOptions(engine="numpy")
 #: What a run gives that does not take place.

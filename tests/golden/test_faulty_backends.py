@@ -41,7 +41,7 @@ from tosa_convert.graph import Graph, Operator, dtype
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.opset import OPERATORS, VARIABLE_WRITE
 from tosa_convert.qualify.bisection.bisect import bisect
-from tosa_convert.qualify.bisection.search import Bisection
+from tosa_convert.qualify.bisection.judge_operators import Bisection
 
 pytestmark = pytest.mark.usefixtures("refmodel", "engine")
 X = inputs("TANH")

@@ -20,7 +20,7 @@ import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import read_npy
-from tosa_convert.qualify.suite import official_case
+from tosa_convert.qualify.suite import official_case, run_cases
 from tosa_convert.qualify.suite.answers import (
     STATUSES,
     Answer,
@@ -32,7 +32,7 @@ from tosa_convert.qualify.suite.answers import (
 )
 from tosa_convert.qualify.suite.engine import answered
 from tosa_convert.qualify.suite.official_case import read_descriptor
-from tosa_convert.qualify.suite.qualification import Qualification, qualify_case, run_case
+from tosa_convert.qualify.suite.run_cases import Qualification, qualify_case, run_case
 
 pytestmark = pytest.mark.usefixtures("refmodel", "cases_here")
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes and links as POSIX has them")
@@ -176,12 +176,11 @@ def test_one_bad_case_is_its_own_failure(
 def test_a_defect_of_ours_costs_one_case(
     case: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from tosa_convert.qualify.suite import qualification
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("nothing")
 
-    monkeypatch.setattr(qualification, "case_inputs", broken)
+    monkeypatch.setattr(run_cases, "case_inputs", broken)
     answer = answered(
         "case", run=lambda name: run_case(str(tmp_path / "cases"), name), key=str.upper, kind=Answer
     )

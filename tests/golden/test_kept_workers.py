@@ -11,7 +11,7 @@ from golden.official_cases import make_suite
 
 from tosa_convert.process.workers import KeptProcess
 from tosa_convert.qualify.suite.answers import Answer
-from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
+from tosa_convert.qualify.suite.run_cases import Qualification, qualify_case
 
 pytestmark = [
     pytest.mark.usefixtures("refmodel"),

@@ -17,7 +17,7 @@ from tosa_convert.cli import main
 from tosa_convert.golden.arrays.by_name import load_npz, save_npz
 from tosa_convert.qualify.suite.answers import Answer, Baseline, Status, slowdowns, verdict
 from tosa_convert.qualify.suite.html_table import backend_page, html_report
-from tosa_convert.qualify.suite.qualification import Qualification
+from tosa_convert.qualify.suite.run_cases import Qualification
 
 pytestmark = pytest.mark.usefixtures("refmodel", "cases_here")
 

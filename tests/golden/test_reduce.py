@@ -20,7 +20,8 @@ from tosa_convert.graph import Graph
 from tosa_convert.graph.derived import computed_tensors, extract
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.qualify.random_graphs.generate import generate
-from tosa_convert.qualify.reduction.reduce import Cut, Shrinker, reduce
+from tosa_convert.qualify.reduction.cutting import Cut, Shrinker
+from tosa_convert.qualify.reduction.reduce import reduce
 from tosa_convert.qualify.reduction.simplifying import Candidate, Simplifier
 from tosa_convert.rules.public import find_violations
 

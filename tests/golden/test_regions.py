@@ -23,7 +23,7 @@ from tosa_convert.graph import Graph, Operator, Region, dtype, operator, verify
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import NanPropagationMode
 from tosa_convert.qualify.bisection.bisect import bisect
-from tosa_convert.qualify.bisection.search import save_case
+from tosa_convert.qualify.bisection.judge_operators import save_case
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 X = np.arange(6, dtype=np.int32).reshape(1, 2, 3)

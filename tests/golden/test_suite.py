@@ -25,7 +25,7 @@ from tosa_convert.golden.arrays.by_name import save_npz
 from tosa_convert.golden.running.programs import input_slots, random_inputs
 from tosa_convert.golden.running.run import run
 from tosa_convert.qualify.random_graphs.generate import generate
-from tosa_convert.qualify.suite import qualification
+from tosa_convert.qualify.suite import run_cases
 from tosa_convert.qualify.suite.answers import Answer, Journal, junit, summary, verdict
 from tosa_convert.qualify.suite.engine import (
     conversion_plan,
@@ -33,7 +33,7 @@ from tosa_convert.qualify.suite.engine import (
     on_local_processes,
     run_all,
 )
-from tosa_convert.qualify.suite.qualification import find_cases, run_case
+from tosa_convert.qualify.suite.run_cases import find_cases, run_case
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 
@@ -148,7 +148,7 @@ def official(root: Path, converted_differs: bool, monkeypatch: pytest.MonkeyPatc
                     constant.dtype, constant.data.count, bytes(constant.data.nbytes)
                 )
         data = b"".join(tc.api.encode(other))
-        monkeypatch.setattr(qualification, "convert_there_and_back", lambda given, via: data)
+        monkeypatch.setattr(run_cases, "convert_there_and_back", lambda given, via: data)
     return run_case(str(root), "case")
 
 

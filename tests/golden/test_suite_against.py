@@ -22,7 +22,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import load_npz, save_npz
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.qualify.suite.answers import Answer, Expected, changes, read_expected, verdict
-from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
+from tosa_convert.qualify.suite.run_cases import Qualification, qualify_case
 
 pytestmark = pytest.mark.usefixtures("refmodel", "cases_here")
 

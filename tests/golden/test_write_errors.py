@@ -27,7 +27,7 @@ from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.running.run import Intermediate, save_to_folder
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import DTYPES, DType
-from tosa_convert.qualify.bisection.search import Case, Divergence
+from tosa_convert.qualify.bisection.judge_operators import Case, Divergence
 
 X = np.array([3, -4, 0, 7], np.int32)
 #: Calls that fail on a full disk. Python cannot start a child process if the others fail.

@@ -17,7 +17,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.backends.runners import open_backend
 from tosa_convert.golden.checking.check import check
 from tosa_convert.graph.dtypes import DTYPES, DType
-from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
+from tosa_convert.qualify.suite.run_cases import Qualification, qualify_case
 
 ROOT = Path(__file__).resolve().parents[2]
 

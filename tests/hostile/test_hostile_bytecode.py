@@ -19,7 +19,7 @@ import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.format import NEWEST_VERSION, encode_varint
-from tosa_convert.formats.mlir.bytecode.sections import read_sections
+from tosa_convert.formats.mlir.bytecode.read_sections import read_sections
 from tosa_convert.formats.mlir.text.print.attributes import short_text
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.graph.constant import in_order

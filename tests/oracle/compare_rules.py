@@ -42,7 +42,7 @@ from tosa_convert.qualify.suite.official_case import (
     read_case,
     run_reference,
 )
-from tosa_convert.qualify.suite.qualification import find_cases
+from tosa_convert.qualify.suite.run_cases import find_cases
 
 #: Elements of a tensor of which some change, at most; the others stay as they are.
 MOST = 64

@@ -25,7 +25,7 @@ from typing import Any
 
 from oracle.reference_backend import serve
 
-from tosa_convert.qualify.suite.qualification import find_cases
+from tosa_convert.qualify.suite.run_cases import find_cases
 
 _TESTS = Path(__file__).resolve().parents[1]
 _MODULE = "oracle.changed_model"

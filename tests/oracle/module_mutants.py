@@ -15,7 +15,7 @@ from typing import Final
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.sections import read_sections
+from tosa_convert.formats.mlir.bytecode.read_sections import read_sections
 
 _HERE: Final = Path(__file__).resolve().parent
 

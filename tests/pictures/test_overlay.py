@@ -12,9 +12,9 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.qualify.suite.answers import Answer
+from tosa_convert.views.pictures.colors import error_color
 from tosa_convert.views.pictures.diagram import build_diagram
 from tosa_convert.views.pictures.errors_overlay import Overlay, overlay
-from tosa_convert.views.pictures.static_formats import error_color
 
 
 def of_example(result: Any) -> Overlay:

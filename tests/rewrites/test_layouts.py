@@ -17,7 +17,7 @@ from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Block, Graph, Operator, ShapeValue, dtype
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.opset import AttributeValue
-from tosa_convert.rewrites.layouts import NEVER, MinimumCut
+from tosa_convert.rewrites.move_layouts import NEVER, MinimumCut
 
 NAME = "layouts"
 #: From channels last to channels first, and back.

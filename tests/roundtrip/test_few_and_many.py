@@ -55,7 +55,7 @@ HAVE_BOTH = {
     "formats.flatbuffer.read",
     "formats.flatbuffer.write",
     "formats.mlir.constants",
-    "formats.mlir.bytecode.sections",
+    "formats.mlir.bytecode.read_sections",
     "formats.mlir.locations",
     "formats.mlir.text.print.attributes",
     "formats.mlir.write.region_body",

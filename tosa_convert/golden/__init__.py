@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from tosa_convert.golden.running.run_graph import Result
     from tosa_convert.golden.running.run_options import RunOptions
     from tosa_convert.qualify.bisection.bisect import bisect
-    from tosa_convert.qualify.bisection.search import Bisection, Case, Divergence, save_case
+    from tosa_convert.qualify.bisection.judge_operators import (
+        Bisection,
+        Case,
+        Divergence,
+        save_case,
+    )
     from tosa_convert.qualify.chain.chain import Chain, chain
     from tosa_convert.qualify.detection.power import (
         ChangePower,
@@ -101,7 +106,7 @@ _PUBLIC = {
     "tosa_convert.golden.running.run_graph": "Result",
     "tosa_convert.golden.running.run_options": "RunOptions",
     "tosa_convert.qualify.bisection.bisect": "bisect",
-    "tosa_convert.qualify.bisection.search": "Bisection Case Divergence save_case",
+    "tosa_convert.qualify.bisection.judge_operators": "Bisection Case Divergence save_case",
     "tosa_convert.qualify.chain.chain": "Chain chain",
     "tosa_convert.qualify.detection.power": "ChangePower Power TensorPower Threshold power",
     "tosa_convert.qualify.random_graphs.generate": "generate",

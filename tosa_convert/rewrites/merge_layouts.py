@@ -9,7 +9,7 @@ from typing import Final
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.model import DYNAMIC, Operator, Tensor
-from tosa_convert.rewrites.layouts import RESHAPE, TRANSPOSE, is_order, is_reshape, order_of
+from tosa_convert.rewrites.move_layouts import RESHAPE, TRANSPOSE, is_order, is_reshape, order_of
 
 OPERATORS: Final = (TRANSPOSE, RESHAPE)
 #: The most elementwise operators between two RESHAPEs.

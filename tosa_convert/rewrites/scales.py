@@ -18,7 +18,7 @@ from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Tensor
 from tosa_convert.graph.opset import CONST, operator
-from tosa_convert.rewrites.layouts import is_order, order_of
+from tosa_convert.rewrites.move_layouts import is_order, order_of
 from tosa_convert.rewrites.operator_pass import Recorder
 
 # -- store a weight once that a block also has transposed ------------------------------------------

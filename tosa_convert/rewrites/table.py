@@ -9,8 +9,8 @@ from tosa_convert.graph.model import Graph
 from tosa_convert.rewrites import (
     fold_constants,
     high_ranks,
-    layouts,
     merge_layouts,
+    move_layouts,
     quantised_operators,
     repairs,
     scales,
@@ -204,10 +204,10 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         scales.tie_weights,
     ),
     GraphRewrite(
-        layouts.NAME,
+        move_layouts.NAME,
         CLEAN_UP,
         "frontends change the layout on every branch, residual and concatenation",
-        layouts.rewrite,
+        move_layouts.rewrite,
     ),
     OperatorRewrite(
         simplify.REDUCTIONS,

@@ -38,7 +38,7 @@ from tosa_convert.golden.checking.check import check, edge_sets, seeded_inputs
 from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.graph import Graph
 from tosa_convert.qualify.bisection.bisect import bisect
-from tosa_convert.qualify.bisection.search import Bisection
+from tosa_convert.qualify.bisection.judge_operators import Bisection
 
 #: The share of the faults that must be found, and named.
 REQUIRED: Final = 0.97

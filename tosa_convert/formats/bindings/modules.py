@@ -27,7 +27,7 @@ from tosa_convert.formats.mlir.bytecode.format import (
     decode_varint,
     encode_varint,
 )
-from tosa_convert.formats.mlir.bytecode.sections import COPIED_BYTES, BytecodeFile, Section
+from tosa_convert.formats.mlir.bytecode.read_sections import COPIED_BYTES, BytecodeFile, Section
 from tosa_convert.formats.mlir.constants import UNNAMED_RESOURCE, resource_alignment
 from tosa_convert.formats.mlir.locations import plain_location
 from tosa_convert.formats.mlir.read.module import read_module

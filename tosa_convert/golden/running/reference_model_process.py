@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import shlex
 import shutil
@@ -17,10 +18,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.arrays.by_name import temporary_file_errors
+from tosa_convert.golden.arrays.by_name import temporary_file_errors, write_scratch
+from tosa_convert.graph.model import Block, Graph
 from tosa_convert.installation import install_command
 from tosa_convert.process.child import Ended, run_child
 
@@ -138,6 +140,42 @@ def _installed(path: str) -> Path:
             f"{install_command('refmodel')}, or name the program in ${ENVIRONMENT}",
         )
     return Path(on_path)
+
+
+_LEVELS: Final = {"none": "NONE", "8k": "EIGHTK"}
+#: The operator that the model refuses to run without a level.
+_NEEDS_LEVEL: Final = "EXP2_SHAPE"
+
+
+def write_description(
+    folder: Path, block: Block, ins: list[str], outs: list[str], *, with_bounds: bool = False
+) -> None:
+    """Write the file that names the program and the files of its inputs and outputs."""
+    description: dict[str, Any] = {
+        "tosa_file": "model.tosa",
+        "ifm_name": block.inputs,
+        "ifm_file": ins,
+        "ofm_name": block.outputs,
+        "ofm_file": outs,
+        "expected_failure": False,
+    }
+    if with_bounds:
+        description["test_requirements"] = {"bounds_file_required": True}
+    write_scratch(folder / "desc.json", [json.dumps(description).encode()])
+
+
+def command_of(graph: Graph, level: str, *, is_precise: bool) -> list[str]:
+    """Return the words that run a program by its description."""
+    # Without a level the reference model refuses EXP2_SHAPE.
+    has_limit = any(op.spec.name == _NEEDS_LEVEL for _, b in graph.blocks() for op in b.operators)
+    return [
+        str(locate()),
+        "--test_desc=desc.json",
+        "--flatbuffer_dir=.",
+        "--output_dir=.",
+        f"--tosa_level={_LEVELS['8k' if has_limit else level]}",
+        f"--precise_mode={int(is_precise)}",
+    ]
 
 
 def run(command: list[str], folder: Path, timeout: float) -> Ended:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import shlex
 import shutil
@@ -49,7 +48,6 @@ from tosa_convert.golden.running.programs import (
 )
 from tosa_convert.golden.running.run_options import (
     DEFAULT_RUN,
-    Level,
     RunOptions,
     Work,
     lacking_findings,
@@ -406,11 +404,8 @@ def _refused_operator(graph: Graph, text: str, trace: str) -> _Place | None:
     return None
 
 
-_LEVELS: Final[dict[Level, str]] = {"none": "NONE", "8k": "EIGHTK"}
 #: The exit code of the model if a file would exceed the process's limit on file sizes.
 _FILE_TOO_LARGE: Final = -getattr(signal, "SIGXFSZ", 0) or None
-#: The operator that the model refuses to run without a level.
-_NEEDS_LEVEL: Final = "EXP2_SHAPE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -563,8 +558,9 @@ def execute(
         return execute_in_numpy(graph, folder, options, ins, outs)
     if lacking := [*lacking_findings(graph)]:
         raise TosaConvertError(lacking)
-    _write_description(folder, block, ins, outs, with_bounds=options.bounds)
-    command = _command(graph, options)
+    reference_model_process.write_description(folder, block, ins, outs, with_bounds=options.bounds)
+    is_precise = options.precise or options.bounds
+    command = reference_model_process.command_of(graph, options.level, is_precise=is_precise)
     start = time.monotonic()
     with Work(graph, options.progress).timed():
         ended = reference_model_process.run(command, folder, options.timeout)
@@ -578,35 +574,6 @@ def execute(
         index = _first_invalid_operator(graph, folder, command, options.timeout)
         raise TosaConvertError(explain(graph, ended, "", index))
     raise TosaConvertError(explain(graph, ended, _trace(folder, command, options.timeout)))
-
-
-def _write_description(
-    folder: Path, block: Block, ins: list[str], outs: list[str], *, with_bounds: bool = False
-) -> None:
-    description: dict[str, Any] = {
-        "tosa_file": "model.tosa",
-        "ifm_name": block.inputs,
-        "ifm_file": ins,
-        "ofm_name": block.outputs,
-        "ofm_file": outs,
-        "expected_failure": False,
-    }
-    if with_bounds:
-        description["test_requirements"] = {"bounds_file_required": True}
-    write_scratch(folder / "desc.json", [json.dumps(description).encode()])
-
-
-def _command(graph: Graph, options: RunOptions) -> list[str]:
-    # Without a level the reference model refuses EXP2_SHAPE.
-    has_limit = any(op.spec.name == _NEEDS_LEVEL for _, b in graph.blocks() for op in b.operators)
-    return [
-        str(reference_model_process.locate()),
-        "--test_desc=desc.json",
-        "--flatbuffer_dir=.",
-        "--output_dir=.",
-        f"--tosa_level={_LEVELS['8k' if has_limit else options.level]}",
-        f"--precise_mode={int(options.precise or options.bounds)}",
-    ]
 
 
 def _trace(folder: Path, command: list[str], timeout: float) -> str:
@@ -636,7 +603,8 @@ def _first_invalid_operator(
         regions = [Region(graph.regions[0].name, [block]), *reachable(graph, operators)]
         write_model(Graph(graph.version, regions, graph.producer), folder)
         ins = [f"in{i}.npy" for i in range(len(block.inputs))]
-        _write_description(folder, block, ins, [f"part{i}.npy" for i in range(len(outputs))])
+        files = [f"part{i}.npy" for i in range(len(outputs))]
+        reference_model_process.write_description(folder, block, ins, files)
         return is_nameless(
             reference_model_process.run([*command, "--validate_only=1"], folder, timeout)
         )

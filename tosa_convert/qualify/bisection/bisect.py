@@ -52,7 +52,7 @@ from tosa_convert.graph.derived import computed_tensors, extract, needed_operato
 from tosa_convert.graph.model import Graph
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.qualify.bisection.search import (
+from tosa_convert.qualify.bisection.judge_operators import (
     REFUSED,
     Bisection,
     Case,
@@ -66,7 +66,7 @@ from tosa_convert.qualify.bisection.search import (
     own_values,
     smallest_group,
 )
-from tosa_convert.qualify.reduction.reduce import Cut, Shrinker
+from tosa_convert.qualify.reduction.cutting import Cut, Shrinker
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

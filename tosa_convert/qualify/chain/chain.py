@@ -65,7 +65,7 @@ from tosa_convert.graph.shown import Shown, json_value, table
 from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.qualify.bisection.bisect import bisect
-from tosa_convert.qualify.bisection.search import Bisection
+from tosa_convert.qualify.bisection.judge_operators import Bisection
 from tosa_convert.qualify.chain.matched import Cell, Row, Table
 from tosa_convert.qualify.chain.quantised import judge_models
 

@@ -35,7 +35,7 @@ from tosa_convert.graph.model import Graph, counted, operator_path, quoted
 from tosa_convert.graph.shown import Shown, json_value, table
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.qualify.bisection.search import Operators
+from tosa_convert.qualify.bisection.judge_operators import Operators
 from tosa_convert.qualify.detection.changes import (
     KINDS,
     STEPS,

@@ -24,7 +24,7 @@ from tosa_convert.errors import Finding, TosaConvertError, fail, printable, prin
 from tosa_convert.golden.arrays.by_name import Array, Arrays, OutputFolder, npz_pieces
 from tosa_convert.io.files import file_error, open_regular, parse_json, read_json, replace_file
 from tosa_convert.process.child import Used
-from tosa_convert.qualify.reduction.reduce import nonzero_elements, reduce_data
+from tosa_convert.qualify.reduction.cutting import nonzero_elements, reduce_data
 
 Status = Literal["pass", "fail", "error", "wrong", "refused", "crashed", "not-run"]
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)

@@ -31,7 +31,7 @@ from tosa_convert.process.child import describe_exit
 from tosa_convert.process.workers import run_jobs
 from tosa_convert.qualify.suite.answers import SKIPPED, Answer, Journal, Verdict
 from tosa_convert.qualify.suite.html_table import Page, backend_page
-from tosa_convert.qualify.suite.qualification import (
+from tosa_convert.qualify.suite.run_cases import (
     Qualification,
     Via,
     files_of_case,

@@ -19,7 +19,7 @@ from tosa_convert.errors import printable_lines
 from tosa_convert.graph.dtypes import DTYPES, FLOATS, FP8
 from tosa_convert.graph.model import counted
 from tosa_convert.qualify.suite.answers import FAILED, Answer, Verdict, nearby
-from tosa_convert.qualify.suite.qualification import Qualification
+from tosa_convert.qualify.suite.run_cases import Qualification
 
 _STATUSES: Final = (
     ("pass", "passed"),

@@ -52,7 +52,7 @@ from tosa_convert.qualify.suite.engine import (
     run_plan,
 )
 from tosa_convert.qualify.suite.html_table import Table, html_report
-from tosa_convert.qualify.suite.qualification import Qualification
+from tosa_convert.qualify.suite.run_cases import Qualification
 from tosa_convert.rules.profiles import parse
 from tosa_convert.version import STAMP
 

@@ -15,9 +15,9 @@ from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.model import UNLOCATED
 from tosa_convert.rules.costs import Amount, multiply_accumulates
 from tosa_convert.views.inspection.value_statistics import statistics
+from tosa_convert.views.pictures.colors import family_of
 from tosa_convert.views.pictures.diagram import box_size, group_lines, group_size
 from tosa_convert.views.pictures.placement import METRICS
-from tosa_convert.views.pictures.static_formats import family_of
 
 if TYPE_CHECKING:
     from tosa_convert.errors import Finding

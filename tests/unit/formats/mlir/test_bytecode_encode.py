@@ -18,7 +18,7 @@ from tosa_convert.formats.mlir.bytecode.operation_columns import (
     integers_of,
     join_together,
 )
-from tosa_convert.formats.mlir.bytecode.sections import read_sections
+from tosa_convert.formats.mlir.bytecode.read_sections import read_sections
 from tosa_convert.formats.mlir.names import result_names
 from tosa_convert.formats.mlir.types import AttributeWriter, TypeWriter
 from tosa_convert.formats.mlir.write.region_body import LocationWriter, encode_plain

@@ -15,9 +15,9 @@ import tosa_convert as tc
 from tosa_convert import api
 from tosa_convert.formats.bindings.modules import read
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.mlir.bytecode import sections
+from tosa_convert.formats.mlir.bytecode import read_sections
 from tosa_convert.formats.mlir.bytecode.format import NEWEST_VERSION, OLDEST_VERSION, encode_varint
-from tosa_convert.formats.mlir.bytecode.sections import COPIED_BYTES, Section, entry_sizes
+from tosa_convert.formats.mlir.bytecode.read_sections import COPIED_BYTES, Section, entry_sizes
 from tosa_convert.formats.mlir.read.module import read_file
 from tosa_convert.graph import DTYPES, Graph, compare
 
@@ -52,7 +52,7 @@ def program(*attributes: str) -> str:
 @pytest.fixture(params=[8, COPIED_BYTES], ids=["views", "copies"])
 def copied_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """With the first value all constants but the smallest are views; with the second none here."""
-    monkeypatch.setattr(sections, "COPIED_BYTES", request.param)
+    monkeypatch.setattr(read_sections, "COPIED_BYTES", request.param)
     found: int = request.param
     return found
 
@@ -154,7 +154,7 @@ def test_short_and_long_sizes_of_entries_are_equal(monkeypatch: pytest.MonkeyPat
 
     sizes = [1, 2, 30, 4, 0, 6] * 5
     for run in (1, 7, 1 << 16):
-        monkeypatch.setattr(sections, "_RUN", run)
+        monkeypatch.setattr(read_sections, "_RUN", run)
         short, long = (entry_sizes(offsets(sizes, width), 1000) for width in (1, 2))
         assert short == long
         assert list(short.starts) == [0, *accumulate(sizes)]

@@ -19,7 +19,7 @@ from tosa_convert.formats.bindings.modules import read
 from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.sections import (
+from tosa_convert.formats.mlir.bytecode.read_sections import (
     Resource,
     Tables,
     decode_resources,

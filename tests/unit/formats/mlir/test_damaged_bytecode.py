@@ -10,7 +10,7 @@ from refusing import error_of
 import tosa_convert as tc
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.sections import read_sections
+from tosa_convert.formats.mlir.bytecode.read_sections import read_sections
 from tosa_convert.formats.mlir.text.parse.module import parse
 
 TEXT = """module attributes {tosa.first = "a"} {

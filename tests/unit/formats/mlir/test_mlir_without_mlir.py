@@ -27,7 +27,7 @@ from tosa_convert.formats.mlir.bytecode.operation_columns import (
     words_of,
 )
 from tosa_convert.formats.mlir.bytecode.operations import _decode, _Regions, operations_of
-from tosa_convert.formats.mlir.bytecode.sections import BytecodeFile, read_sections
+from tosa_convert.formats.mlir.bytecode.read_sections import BytecodeFile, read_sections
 from tosa_convert.formats.mlir.locations import LocationReader
 from tosa_convert.formats.mlir.write.region_body import LocationWriter
 from tosa_convert.graph.constant import in_order

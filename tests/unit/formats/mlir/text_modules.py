@@ -6,7 +6,7 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.sections import sections_in_pieces
+from tosa_convert.formats.mlir.bytecode.read_sections import sections_in_pieces
 from tosa_convert.formats.mlir.text.parse.module import parse
 from tosa_convert.formats.mlir.text.print.module import module_text
 from tosa_convert.io.options import WriteOptions

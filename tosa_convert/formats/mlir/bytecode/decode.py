@@ -37,7 +37,7 @@ from tosa_convert.formats.mlir.bytecode.operations import (
     decode_operations,
     largest_numbers,
 )
-from tosa_convert.formats.mlir.bytecode.sections import (
+from tosa_convert.formats.mlir.bytecode.read_sections import (
     BytecodeFile,
     Resource,
     Tables,

@@ -22,7 +22,7 @@ from tosa_convert.formats.mlir.bytecode.format import (
     decode_varint,
     malformed,
 )
-from tosa_convert.formats.mlir.bytecode.sections import Section
+from tosa_convert.formats.mlir.bytecode.read_sections import Section
 from tosa_convert.graph.lazy_numpy import FEW
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tosa_convert.errors import MAX_FINDINGS, TosaConvertError, fail
 from tosa_convert.formats.mlir.bytecode import operations as bytecode_operations
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Fields, Operation
-from tosa_convert.formats.mlir.bytecode.sections import read_sections, sections_in_pieces
+from tosa_convert.formats.mlir.bytecode.read_sections import read_sections, sections_in_pieces
 from tosa_convert.formats.mlir.names import (
     NAME_ATTRIBUTE,
     RESULT_PREFIX,

@@ -18,7 +18,37 @@ from tosa_convert.frontends.lowering.products import by_matrix
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
 from tosa_convert.frontends.lowering.types import is_float
 from tosa_convert.frontends.onnx.node import Node, Rule
-from tosa_convert.frontends.onnx.rules.products import spatial_padding
+
+
+def spatial_attributes(
+    n: Node, kernel: Sequence[int]
+) -> tuple[list[int], list[int], list[int], list[tuple[int, int]]]:
+    """Return kernel spans, strides, dilations and the padding of a window over spatial dimensions."""
+    count = len(kernel)
+    strides, dilations = (list(n.get(name) or [1] * count) for name in ("strides", "dilations"))
+    spans = [(size - 1) * gap + 1 for size, gap in zip(kernel, dilations, strict=True)]
+    pads = list(n.get("pads") or [0] * 2 * count)
+    padding = list(zip(pads[:count], pads[count:], strict=True))
+    if n.get("auto_pad", "NOTSET") == "VALID":
+        padding = [(0, 0)] * count
+    return spans, strides, dilations, padding
+
+
+def spatial_padding(
+    n: Node, sizes: Sequence[int], kernel: Sequence[int]
+) -> tuple[list[int], list[int], list[int], list[tuple[int, int]]]:
+    """Return what `spatial_attributes` does, with the padding that `auto_pad` asks for."""
+    spans, strides, dilations, padding = spatial_attributes(n, kernel)
+    automatic = n.get("auto_pad", "NOTSET")
+    if automatic.startswith("SAME"):
+        padding = []
+        for size, span, step in zip(sizes, spans, strides, strict=True):
+            total = max((-(-size // step) - 1) * step + span - size, 0)
+            less = total // 2
+            padding.append(
+                (less, total - less) if automatic == "SAME_UPPER" else (total - less, less)
+            )
+    return spans, strides, dilations, padding
 
 
 @dataclass(frozen=True)

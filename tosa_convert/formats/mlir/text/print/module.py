@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Block, Fields, Region
-from tosa_convert.formats.mlir.bytecode.sections import sections_in_pieces
+from tosa_convert.formats.mlir.bytecode.read_sections import sections_in_pieces
 from tosa_convert.formats.mlir.text.print.attributes import (
     LARGE,
     AttributePrinter,
