@@ -11,6 +11,7 @@ import numpy as np
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.builder.edit import change_blocks
+from tosa_convert.builder.rescale import fixed_points
 from tosa_convert.graph.dtypes import FP32, INT8, INT32, RoundingMode
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.opset import operator
@@ -96,10 +97,7 @@ class SumPlans:
         return lambda: edit.emit(op.spec, [plan(), *others], op.attributes)
 
     def rescale(self, value: str, factors: Array, zero: int, dtype: Any, given: int = 0) -> str:
-        fractions, exponents = np.frexp(factors)
-        multipliers = np.rint(fractions * 2.0**31).astype(np.int64)
-        above = multipliers == 1 << 31
-        multipliers, exponents = np.where(above, 1 << 30, multipliers), exponents + above
+        multipliers, exponents = fixed_points(factors)
         edit = self.edit
         return edit.emit(
             "RESCALE",

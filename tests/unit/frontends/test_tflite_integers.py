@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tosa_convert.builder.rescale import fixed_point
 from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.tflite.integer_functions import (
     exponentials,
@@ -20,7 +21,6 @@ from tosa_convert.frontends.tflite.integer_functions import (
 from tosa_convert.frontends.tflite.rescale import every, is_near_sum, multiplied
 from tosa_convert.frontends.tflite.rules.tables import inverse_root_of
 from tosa_convert.frontends.tflite.scales import (
-    fixed_point,
     narrow_rescale_of,
     rescale_of,
     rounded,

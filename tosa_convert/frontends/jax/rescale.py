@@ -12,11 +12,11 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
+from tosa_convert.builder.rescale import fixed_points
 from tosa_convert.frontends.jax.step import Step
 from tosa_convert.frontends.lowering import movement
 from tosa_convert.frontends.lowering.scope import Array
 from tosa_convert.frontends.lowering.types import INT32
-from tosa_convert.frontends.tflite.scales import fixed_point
 
 #: Scales at which RESCALE takes every number of 32 bits.
 _LEAST: Final = 2.0**-31
@@ -36,8 +36,8 @@ def _computed(
     """Compute in integers what RESCALE does, with XLA."""
     shape = [1] * array.ndim
     shape[axis] = len(scales)
-    pairs = np.array([fixed_point(scale) for scale in scales], np.int64)
-    multiplier, shift = pairs[:, 0].reshape(shape), 31 - pairs[:, 1].reshape(shape)
+    multipliers, exponents = fixed_points(scales)
+    multiplier, shift = multipliers.reshape(shape), 31 - exponents.reshape(shape)
     wide = array.astype(np.int64) * multiplier + (np.int64(1) << (shift - 1))
     limits = np.iinfo(dtype)
     return jnp.clip((wide >> shift) + zero, limits.min, limits.max).astype(dtype)
@@ -56,13 +56,13 @@ def rescale(array: Any, scales: tuple[float, ...], axis: int, zero: int, dtype: 
 def lower_rescale(step: Step) -> Array:
     """Write RESCALE, whose last axis may have many scales."""
     s, (a,), params = step.scope, step.inputs, step.params
-    pairs = [fixed_point(scale) for scale in params["scales"]]
-    is_by_channel, last = len(pairs) > 1, a.rank - 1
+    multipliers, exponents = fixed_points(params["scales"])
+    is_by_channel, last = len(multipliers) > 1, a.rank - 1
     moved = movement.moved(s, a, params["axis"], last) if is_by_channel else a
     made = s.builder.rescale(
         s.whole(moved),
-        np.array([multiplier for multiplier, _ in pairs], np.int32),
-        np.array([31 - exponent for _, exponent in pairs], np.int8),
+        multipliers.astype(np.int32),
+        (31 - exponents).astype(np.int8),
         np.zeros(1, INT32),
         np.array([params["zero"]], params["dtype"]),
         scale32=True,

@@ -14,7 +14,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tosa_convert.frontends.tflite.scales import fixed_point, rounded
+from tosa_convert.builder.rescale import fixed_point
+from tosa_convert.frontends.tflite.scales import rounded
 
 _Int = npt.NDArray[np.int64]
 

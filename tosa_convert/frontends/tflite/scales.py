@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from tosa_convert.builder.rescale import fixed_point
 from tosa_convert.frontends.lowering.scope import NotLowered
 
 #: RESCALE's multiplier and shift.
@@ -36,18 +37,6 @@ def rounded(number: float) -> int:
 def single(number: float) -> float:
     """Round to the nearest number of FP32, with which TFLite computes."""
     return float(struct.unpack("<f", struct.pack("<f", number))[0])
-
-
-def fixed_point(scale: float) -> tuple[int, int]:
-    """Return the multiplier of 31 bits and the exponent of a scale: multiplier * 2 ** (exponent - 31).
-
-    Example:
-        >>> fixed_point(0.75), fixed_point(1.0)
-        ((1610612736, 0), (1073741824, 1))
-    """
-    fraction, exponent = math.frexp(scale)
-    multiplier = rounded(fraction * 2**31)
-    return (multiplier // 2, exponent + 1) if multiplier == 2**31 else (multiplier, exponent)
 
 
 def rescale_of(scale: float) -> Scale:

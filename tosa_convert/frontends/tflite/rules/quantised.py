@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tosa_convert.builder.rescale import fixed_point
 from tosa_convert.frontends.lowering import arithmetic, movement
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.quantisation import centred
@@ -23,7 +24,7 @@ from tosa_convert.frontends.tflite.rescale import (
     shifted,
 )
 from tosa_convert.frontends.tflite.rules import elementwise
-from tosa_convert.frontends.tflite.scales import RANGES, fixed_point, rescale_of, single
+from tosa_convert.frontends.tflite.scales import RANGES, rescale_of, single
 
 #: How far operands are shifted before they are scaled.
 _LEFT_OF_SUM, _LEFT_OF_SUM_OF_16 = 20, 15

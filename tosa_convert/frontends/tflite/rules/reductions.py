@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from tosa_convert.builder.rescale import fixed_point
 from tosa_convert.frontends.lowering import movement, reductions, sorting
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.normalization import mean
@@ -17,7 +18,7 @@ from tosa_convert.frontends.lowering.types import INT32, is_float, neutral
 from tosa_convert.frontends.tflite.node import Node, Rule, place
 from tosa_convert.frontends.tflite.rescale import ONE, rescaled
 from tosa_convert.frontends.tflite.rules.elementwise import zeros
-from tosa_convert.frontends.tflite.scales import fixed_point, rescale_of, single
+from tosa_convert.frontends.tflite.scales import rescale_of, single
 
 #: Most elements that are compared with each segment.
 _MOST_PAIRS: Final = 1 << 22

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tosa_convert.builder.rescale import fixed_point
 from tosa_convert.frontends.lowering import arithmetic
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
 from tosa_convert.frontends.lowering.types import INT32
@@ -29,7 +30,7 @@ from tosa_convert.frontends.tflite.rescale import (
 )
 from tosa_convert.frontends.tflite.rules import elementwise
 from tosa_convert.frontends.tflite.rules.quantised import either, power_of_two, slopes_of
-from tosa_convert.frontends.tflite.scales import fixed_point, narrowed, rescale_of, single
+from tosa_convert.frontends.tflite.scales import narrowed, rescale_of, single
 
 Floats = npt.NDArray[np.float64]
 
