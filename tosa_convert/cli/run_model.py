@@ -65,6 +65,7 @@ from tosa_convert.golden.running.run_options import (
 )
 from tosa_convert.graph.derived import extract
 from tosa_convert.graph.model import Graph, counted, quoted
+from tosa_convert.graph.shown import json_value
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.files import STANDARD, replace_file
 from tosa_convert.io.options import ReadOptions
@@ -331,7 +332,7 @@ def _print_tensors(tensors: Iterable[Intermediate], *, as_json: bool) -> list[di
         for key, array in tensor.arrays.items():
             plain = array if array.dtype.kind in "biuf" else array.astype(np.float64)
             if as_json:
-                values = [_json_number(value) for value in plain.reshape(-1)]
+                values = json_value(plain.reshape(-1).tolist())
                 rows.append({"name": key, "operator": tensor.operator, "values": values})
                 continue
             say(
@@ -349,14 +350,9 @@ def described(arrays: Mapping[str, Array]) -> list[dict[str, Any]]:
         if array.size:
             wide = array.astype(np.float64) if array.dtype.kind not in "biu" else array
             with np.errstate(invalid="ignore"):
-                row["min"], row["max"] = _json_number(np.min(wide)), _json_number(np.max(wide))
+                row["min"], row["max"] = (json_value(end(wide).item()) for end in (np.min, np.max))
         rows.append(row)
     return rows
-
-
-def _json_number(value: Any) -> Any:
-    number = value.item()
-    return number if not isinstance(number, float) or np.isfinite(number) else str(number)
 
 
 def _print_summary(summary: Mapping[str, Any], *, as_json: bool) -> None:
