@@ -29,7 +29,8 @@ import numpy as np
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.builder import Builder
-from tosa_convert.golden.running.programs import input_slots, random_inputs
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.graph import Block, Graph
 from tosa_convert.graph.model import Tensor
 from tosa_convert.graph.opset import CONST

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Literal, cast
 
+from tosa_convert.exit_codes import EXIT_BAD_INPUT, EXIT_UNSUPPORTED, EXIT_USAGE
+
 
 class Category(IntEnum):
     """The kind of a failure; its value is the exit code of the command-line tool.
@@ -21,9 +23,9 @@ class Category(IntEnum):
     UNSUPPORTED: the input is valid, but it has no equivalent in the output.
     """
 
-    USAGE = 2
-    BAD_INPUT = 3
-    UNSUPPORTED = 4
+    USAGE = EXIT_USAGE
+    BAD_INPUT = EXIT_BAD_INPUT
+    UNSUPPORTED = EXIT_UNSUPPORTED
 
 
 _USAGE, _BAD, _UNSUPPORTED = Category.USAGE, Category.BAD_INPUT, Category.UNSUPPORTED

@@ -17,6 +17,7 @@ ADAPTERS = (
 #: longest name that it begins with.
 ARROWS: dict[str, set[str]] = {
     "remedies": set(),
+    "exit_codes": set(),
     "errors": set(),
     "version": set(),
     "installation": set(),
@@ -254,6 +255,7 @@ _EVERYWHERE = {
     "custom",
     "version",
     "remedies",
+    "exit_codes",
     "installation",
     "io",
     "process",

@@ -79,7 +79,7 @@ def offences(part: str, name: str, tree: ast.Module) -> Iterator[str]:
     if part not in ARROWS:
         yield f"{name}: the part {part} has no row in ARROWS: what may it import?"
         return
-    inside = ARROWS[part] | EXCEPTIONS.get(name, (set(), ""))[0] | {part, "remedies"}
+    inside = ARROWS[part] | EXCEPTIONS.get(name, (set(), ""))[0] | {part, "remedies", "exit_codes"}
     outside = OUTSIDE.get(part, set()) | OUTSIDE_EXCEPTIONS.get(name, (set(), ""))[0]
     for module in imported(tree):
         top, _, below = module.partition(".")

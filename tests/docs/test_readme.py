@@ -13,12 +13,10 @@ from click import Command, Context
 from docs.blocks import Block, blocks, matches, run_block
 
 from manual import commands
-from tosa_convert.cli.ending import EXIT_CLOSED_PIPE, EXIT_INTERRUPTED
 from tosa_convert.cli.main import tosa_flatbuffer
-from tosa_convert.cli.messages import EXIT_BUG
 from tosa_convert.errors import Category
+from tosa_convert.exit_codes import EXIT_BUG, EXIT_CLOSED_PIPE, EXIT_INTERRUPTED, EXIT_WEAK
 from tosa_convert.formats.bindings.packages import installed
-from tosa_convert.golden.accuracy.comparison import EXIT_WEAK
 
 if sys.version_info >= (3, 11):
     import tomllib

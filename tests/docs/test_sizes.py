@@ -13,19 +13,19 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 106110,
-    "tosa_convert": 2100,
+    "tests": 106120,
+    "tosa_convert": 2120,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6310,
     "tosa_convert/consumers": 1360,
     "tosa_convert/eras": 2300,
     "tosa_convert/formats": 21980,
     "tosa_convert/frontends": 30520,
-    "tosa_convert/golden": 15110,
+    "tosa_convert/golden": 15130,
     "tosa_convert/graph": 4490,
     "tosa_convert/io": 2220,
     "tosa_convert/process": 1120,
-    "tosa_convert/qualify": 11545,
+    "tosa_convert/qualify": 11560,
     "tosa_convert/reference": 3690,
     "tosa_convert/rewrites": 4360,
     "tosa_convert/rules": 5600,

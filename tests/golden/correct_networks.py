@@ -35,7 +35,8 @@ from tosa_convert.golden.arrays.by_name import Array, scratch_folder
 from tosa_convert.golden.backends.runners import Runner
 from tosa_convert.golden.checking.check import Reference
 from tosa_convert.golden.edges.edge_inputs import edge_inputs, seeds_of_sets
-from tosa_convert.golden.running.programs import input_slots, random_inputs
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.graph import Graph, dtype
 from tosa_convert.graph.dtypes import BlockSize, RoundingMode

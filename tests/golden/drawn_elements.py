@@ -10,7 +10,7 @@ import numpy as np
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph import dtype
-from tosa_convert.qualify.suite.official_case import parse_compliance
+from tosa_convert.qualify.suite.official_rules import parse_compliance
 
 #: Rows of descriptors, as the official tests have them.
 MODES: Final[Mapping[str, dict[str, Any]]] = {

@@ -21,7 +21,7 @@ from tosa_convert.golden.backends.isolated import Command
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import open_backend
 from tosa_convert.golden.checking.check import check
-from tosa_convert.golden.running.programs import draw
+from tosa_convert.golden.running.random_inputs import draw
 from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import DTYPES, DType

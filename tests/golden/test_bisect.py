@@ -17,7 +17,8 @@ from tosa_convert.golden.arrays.by_name import load_npz, match, save_npz
 from tosa_convert.golden.backends.isolated import Command, OtherModel
 from tosa_convert.golden.backends.runners import Record, open_backend
 from tosa_convert.golden.checking.check import check
-from tosa_convert.golden.running.programs import as_graph, input_slots, random_inputs
+from tosa_convert.golden.running.programs import as_graph, input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run import iterate_tensors, run
 from tosa_convert.graph import BlockScale, Graph, dtype, operator
 from tosa_convert.graph.dtypes import BlockShape

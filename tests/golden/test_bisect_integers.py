@@ -13,7 +13,8 @@ from golden.fault_bench.fault import At, FaultyMachine
 from tosa_convert.builder import Builder, Value
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.runners import Record
-from tosa_convert.golden.running.programs import input_slots, random_inputs
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run import iterate_tensors
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Graph

@@ -10,7 +10,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison, TensorComparison, compare
 from tosa_convert.golden.accuracy.criteria import ToleranceCheck, Tolerances
 from tosa_convert.golden.accuracy.error_bounds import Rule
-from tosa_convert.golden.running.programs import draw
+from tosa_convert.golden.running.random_inputs import draw
 from tosa_convert.graph import dtype
 from tosa_convert.graph.dtypes import DTYPES, DType
 

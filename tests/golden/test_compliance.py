@@ -13,7 +13,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph import dtype
-from tosa_convert.qualify.suite.official_case import parse_compliance
+from tosa_convert.qualify.suite.official_rules import parse_compliance
 
 pytestmark = pytest.mark.oracle
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, 1.5, -1.5, 3e38, -3e38)

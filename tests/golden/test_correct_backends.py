@@ -29,7 +29,8 @@ from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.erring_runs import late_bias_error
 from tosa_convert.golden.checking.check import check, edge_sets, seeded_inputs
 from tosa_convert.golden.edges.edge_inputs import edge_inputs, seeds_of_sets
-from tosa_convert.golden.running.programs import input_slots, random_inputs
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.graph import dtype

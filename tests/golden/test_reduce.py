@@ -15,7 +15,8 @@ from tosa_convert import golden
 from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import load_npz
-from tosa_convert.golden.running.programs import input_slots, random_inputs
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.graph import Graph
 from tosa_convert.graph.derived import computed_tensors, extract
 from tosa_convert.graph.model import DYNAMIC

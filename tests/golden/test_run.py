@@ -19,7 +19,8 @@ from tosa_convert import api, golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Slot, coerce, load_npy, save_npy
 from tosa_convert.golden.running import reference_model_process
-from tosa_convert.golden.running.programs import draw, input_slots, random_inputs
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import draw, random_inputs
 from tosa_convert.golden.running.run import iterate_tensors, save_to_folder
 from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.graph import Graph, Operator, dtype, operator

@@ -18,8 +18,9 @@ from unit.graph.test_verify import zoo
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.format import NEWEST_VERSION, encode_varint
+from tosa_convert.formats.mlir.bytecode.format import NEWEST_VERSION
 from tosa_convert.formats.mlir.bytecode.read_sections import read_sections
+from tosa_convert.formats.mlir.bytecode.varints import encode_varint
 from tosa_convert.formats.mlir.text.print.attributes import short_text
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.graph.constant import in_order

@@ -28,9 +28,9 @@ from hostile.faults import CALLS, FAULTS, Disk, failing
 from unit.building import graph, op, tensor
 
 from tosa_convert import api
-from tosa_convert.cli.ending import EXIT_INTERRUPTED
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.exit_codes import EXIT_INTERRUPTED
 from tosa_convert.formats.weights.write import write as write_weights
 from tosa_convert.graph import Graph
 from tosa_convert.io.files import (

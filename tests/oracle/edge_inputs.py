@@ -10,7 +10,8 @@ import ml_dtypes
 import numpy as np
 
 from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Slot
-from tosa_convert.golden.running.programs import indexed, input_slots
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import indexed
 from tosa_convert.graph.model import Block, Graph, Operator
 
 #: How far inputs go: "all" has every edge, so that sums overflow and an operator may refuse them;

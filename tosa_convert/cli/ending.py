@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
 
-from tosa_convert.cli.messages import EXIT_BUG, note, report_bug, say
+from tosa_convert.cli.messages import note, report_bug, say
 from tosa_convert.errors import Category, TosaConvertError, fail
+from tosa_convert.exit_codes import EXIT_BUG, EXIT_CLOSED_PIPE, EXIT_INTERRUPTED, EXIT_SIGNAL
 from tosa_convert.io import log
-from tosa_convert.process.ending_signals import EXIT_SIGNAL, Terminated
+from tosa_convert.process.ending_signals import Terminated
 
 TYPE_CHECKING = False
 
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final, NoReturn
 
-
-EXIT_INTERRUPTED: Final = EXIT_SIGNAL + signal.SIGINT
-#: The number of SIGPIPE, which Windows does not have: 1 would say that a check found something.
-EXIT_CLOSED_PIPE: Final = EXIT_SIGNAL + 13
 
 #: Errors of a device that takes no more.
 _FULL: Final = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)

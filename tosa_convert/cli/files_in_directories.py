@@ -9,8 +9,9 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tosa_convert.cli.ending import is_out_of_memory, out_of_memory
-from tosa_convert.cli.messages import EXIT_BUG, UsageError, report_bug, say
+from tosa_convert.cli.messages import UsageError, report_bug, say
 from tosa_convert.errors import Finding, TosaConvertError, fail, printable
+from tosa_convert.exit_codes import EXIT_BUG
 from tosa_convert.formats.read import Input
 from tosa_convert.io.files import STANDARD, map_file, walk
 from tosa_convert.io.formats import (

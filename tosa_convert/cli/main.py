@@ -9,10 +9,11 @@ from typing import Final
 import click
 
 from tosa_convert.cli.command import VerbGroup, described, usage_error
-from tosa_convert.cli.ending import EXIT_INTERRUPTED, before_own_work, before_work, exit_code_of
+from tosa_convert.cli.ending import before_own_work, before_work, exit_code_of
 from tosa_convert.cli.messages import say
 from tosa_convert.cli.verbs import DESCRIBED
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.exit_codes import EXIT_INTERRUPTED
 from tosa_convert.version import version_text
 
 #: Heading in the help -> the verbs below it.

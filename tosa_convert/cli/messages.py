@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-#: The exit code after an exception that is not an expected failure.
-EXIT_BUG: Final = 70
 #: The streams that a parameter can be.
 STANDARD_INPUT: Final = "standard input"
 STANDARD_OUTPUT: Final = "standard output"

@@ -26,7 +26,8 @@ from tosa_convert.cli.run_model import (
     variables_of,
 )
 from tosa_convert.errors import TosaConvertError, printable
-from tosa_convert.golden.accuracy.comparison import EXIT_WEAK, Comparison
+from tosa_convert.exit_codes import EXIT_WEAK
+from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.runners import ORIGINALS, Backend, Record
 from tosa_convert.golden.checking.check import (

@@ -22,7 +22,6 @@ from tosa_convert.cli.files_in_directories import (
     refuse_no_inputs,
 )
 from tosa_convert.cli.messages import (
-    EXIT_BUG,
     STDIN,
     ProgressDisplay,
     note,
@@ -32,6 +31,7 @@ from tosa_convert.cli.messages import (
 )
 from tosa_convert.consumers.validate import validate
 from tosa_convert.errors import CODES, Finding, TosaConvertError, grouped, printable
+from tosa_convert.exit_codes import EXIT_BUG, EXIT_FINDINGS
 from tosa_convert.formats.read import quoted, read
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.static_shapes import open_inputs
@@ -326,8 +326,6 @@ def _logical_locations(where: str) -> Iterator[dict[str, str]]:
         yield {"name": name, "fullyQualifiedName": f"{block} {name}", "kind": "operator"}
     yield {"name": block, "fullyQualifiedName": block, "kind": "block"}
 
-
-EXIT_FINDINGS: Final = 1
 
 #: Makes the text of a report.
 Form = Callable[[Sequence[FileReport]], str]

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from tosa_convert.exit_codes import EXIT_SIGNAL
+
 if TYPE_CHECKING:
     import socket
 
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
 ENDING: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-#: A shell reports a process that a signal ended as this number plus the signal's.
-EXIT_SIGNAL: Final = 128
 #: Seconds in which a second request to end is the first one again: a terminal sends it to all
 #: processes, and a parent forwards it. It must not disturb the clean-up.
 SAME_REQUEST: Final = 1.0

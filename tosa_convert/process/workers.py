@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
+from tosa_convert.exit_codes import EXIT_SIGNAL
 from tosa_convert.process.child import (
     STDERR_BYTES,
     Ended,
@@ -31,7 +32,7 @@ from tosa_convert.process.child import (
     remove_temporary_folder,
     watch,
 )
-from tosa_convert.process.ending_signals import ENDING, EXIT_SIGNAL, RequestToEnd, Terminated
+from tosa_convert.process.ending_signals import ENDING, RequestToEnd, Terminated
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")

@@ -21,7 +21,8 @@ from golden.fault_bench.fault import (
 
 from tosa_convert.builder import Builder, DTypeName, dtype_of
 from tosa_convert.builder import Value as Operand
-from tosa_convert.golden.running.programs import input_slots, random_inputs
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.graph import Graph
 from tosa_convert.reference.call import Array, is_float
 

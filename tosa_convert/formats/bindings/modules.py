@@ -24,10 +24,9 @@ from tosa_convert.formats.mlir.bytecode.format import (
     MAGIC,
     RESOURCES,
     VERSION,
-    decode_varint,
-    encode_varint,
 )
 from tosa_convert.formats.mlir.bytecode.read_sections import COPIED_BYTES, BytecodeFile, Section
+from tosa_convert.formats.mlir.bytecode.varints import decode_varint, encode_varint
 from tosa_convert.formats.mlir.constants import UNNAMED_RESOURCE, resource_alignment
 from tosa_convert.formats.mlir.locations import plain_location
 from tosa_convert.formats.mlir.read.module import read_module

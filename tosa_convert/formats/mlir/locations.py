@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Findings, TosaConvertError, fail
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.format import decode_varint
+from tosa_convert.formats.mlir.bytecode.varints import decode_varint
 from tosa_convert.formats.mlir.names import STRING, quote, unescape, unquote
 from tosa_convert.graph.lazy_numpy import FEW, np
 

@@ -17,7 +17,8 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
     Type,
     TypeAttr,
 )
-from tosa_convert.formats.mlir.bytecode.format import FLOAT, INTEGER, TYPE, encode_varint, to_zigzag
+from tosa_convert.formats.mlir.bytecode.format import FLOAT, INTEGER, TYPE
+from tosa_convert.formats.mlir.bytecode.varints import encode_varint, to_zigzag
 from tosa_convert.formats.mlir.read.scope import QUANT, QUANTISED
 from tosa_convert.graph.constant import ELEMENT_BYTES
 from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType

@@ -22,6 +22,7 @@ from tosa_convert.frontends.process.request import (
     say_stage,
 )
 from tosa_convert.frontends.process.request import NotLowered as Unlowered
+from tosa_convert.frontends.torch.decompositions import decompositions, use_views_of_aten
 from tosa_convert.frontends.torch.export import (
     arrays_of,
     bounds_of,
@@ -60,7 +61,7 @@ from tosa_convert.frontends.torch.signature import (
     output_names,
     user_inputs,
 )
-from tosa_convert.frontends.torch.walk import Walk, decompositions, use_views_of_aten
+from tosa_convert.frontends.torch.walk import Walk
 from tosa_convert.frontends.unlowered import THE_MODEL, grouped, unlowered
 from tosa_convert.graph.model import Graph
 

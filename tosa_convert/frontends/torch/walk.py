@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import torch
-from torch._decomp import decomposition_table
 from torch.export.graph_signature import InputKind, TensorArgument
 
 from tosa_convert.builder import Builder
@@ -30,20 +28,9 @@ from tosa_convert.frontends.torch.refusals import (
     locate,
     place_of,
 )
-from tosa_convert.frontends.torch.rules import (
-    complex_numbers,
-    control_flow,
-    elementwise,
-    indexing,
-    movement,
-    normalization,
-    products,
-    quantised,
-    reductions,
-    windows,
-)
-from tosa_convert.frontends.torch.rules.node import Node, Rule, array_of, kind_of, own_kind
+from tosa_convert.frontends.torch.rules.node import Node, array_of, kind_of, own_kind
 from tosa_convert.frontends.torch.signature import HELD, held_tensor
+from tosa_convert.frontends.torch.table import MOVES, complex_rule_of, name_of, rule_of
 from tosa_convert.frontends.unlowered import advice, unlowered
 from tosa_convert.graph.model import Graph
 
@@ -386,87 +373,3 @@ def _location(node: Any) -> str:
     for frame in reversed(frames[:-1]):
         nested = f"callsite({frame} at {nested})"
     return f"loc({nested})"
-
-
-# -- the operators that lower, by name -------------------------------------------------------------
-
-_MODULES: Final = (
-    *(elementwise, movement, reductions, normalization, products, windows, indexing),
-    *(quantised, control_flow),
-)
-RULES: Final[dict[str, Rule]] = {
-    name: rule for module in _MODULES for name, rule in module.RULES.items()
-}
-#: Operators that move elements: torch is not asked to compute those of constants, which would copy.
-MOVES: Final = frozenset(movement.RULES)
-
-
-def name_of(target: Any) -> tuple[str, str]:
-    """Return the names of an operator: without its overload, and with it."""
-    packet = getattr(target, "overloadpacket", None)
-    if packet is None:
-        return str(target), str(target)
-    name = str(target).removesuffix(".default").removeprefix("aten.")
-    overload = f".{target._overloadname}"
-    return name.removesuffix(overload), name
-
-
-def rule_of(target: Any) -> Rule | None:
-    short, full = name_of(target)
-    return RULES.get(full) or RULES.get(short)
-
-
-def complex_rule_of(target: Any) -> Rule | None:
-    return complex_numbers.complex_rule(name_of(target)[0], rule_of(target))
-
-
-aten: Any = torch.ops.aten
-#: Operators that torch decomposes into others that do not lower, either: they are named as they are.
-_WITHOUT_GAIN: Final = (
-    *(aten.i0, aten.special_i0e, aten.special_i1, aten.special_i1e, aten.special_zeta),
-    *(aten.special_bessel_j0, aten.special_bessel_j1, aten.special_spherical_bessel_j0),
-    *(aten.igamma, aten.igammac, aten.lgamma, aten.digamma),
-    # Constants, which torch computes at once.
-    *(aten.tril_indices, aten.triu_indices),
-)
-#: Operators that torch decomposes, although they have rules for some arguments.
-_DECOMPOSED: Final = (aten.fill, aten.copy)
-
-
-#: Operators whose shapes torch does not know: those of its first operand, twice.
-_WITHOUT_SHAPES: Final = (
-    "fake_quantize_per_tensor_affine_cachemask",
-    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
-    "fake_quantize_per_channel_affine_cachemask",
-)
-
-
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Return the table for `run_decompositions`, which can trace what has a rule."""
-    for name in _WITHOUT_SHAPES:
-        with contextlib.suppress(RuntimeError):  # It knows them by now.
-            torch.library.register_fake(f"aten::{name}")(
-                lambda x, *_: (torch.empty_like(x), torch.empty_like(x, dtype=torch.bool))
-            )
-    known = {**decomposition_table, **torch.export.default_decompositions()}
-    return {
-        operator: decomposition
-        for operator, decomposition in known.items()
-        if isinstance(operator, torch._ops.OpOverload)
-        and operator.overloadpacket not in _WITHOUT_GAIN
-        and (
-            not (rule_of(operator) or complex_rule_of(operator))
-            or operator.overloadpacket in _DECOMPOSED
-        )
-    }
-
-
-def use_views_of_aten(program: Any) -> None:
-    """Put torch's own views in place of those of `prims`, in place: torch refuses to decompose them."""
-    prims = torch.ops.prims
-    own = {prims.view_of.default: aten.alias.default, prims.squeeze.default: aten.squeeze.dims}
-    for node in program.graph.nodes:
-        if node.op == "call_function" and node.target in own:
-            node.target = own[node.target]
-            node.args, node.kwargs = (*node.args, *node.kwargs.values()), {}
-    program.graph_module.recompile()

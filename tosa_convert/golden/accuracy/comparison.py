@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from tosa_convert.errors import printable
+from tosa_convert.exit_codes import EXIT_WEAK
 from tosa_convert.golden.accuracy.criteria import (
     ELEMENT_MULTIPLE,
     NO_TOLERANCES,
@@ -158,7 +159,6 @@ _CLEAR: Final = 5.0
 #: allowed. Of 28,800 correct results at edge inputs, five measurements reject one: it errs by 1.15 times
 #: what they allow.
 CONFIRMATIONS: Final = ((5, math.inf), (20, 2.0))
-EXIT_WEAK: Final = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,15 +56,14 @@ from tosa_convert.golden.running.programs import (
     AS_IT_IS,
     STATE_PREFIX,
     Program,
-    Ranges,
     as_graph,
     input_slots,
-    random_inputs,
     result_slots,
     state_slots,
     variables_of,
     with_variables,
 )
+from tosa_convert.golden.running.random_inputs import Ranges, random_inputs
 from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, TIMEOUT, Engine, RunOptions
 from tosa_convert.graph.constant import constant_of

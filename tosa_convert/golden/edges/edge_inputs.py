@@ -64,16 +64,18 @@ from tosa_convert.golden.edges.values import (
 )
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
-    Ranges,
     as_graph,
     input_arrays,
     input_slots,
     inputs_of,
-    limits_of_inputs,
     output_slots,
+    with_variables,
+)
+from tosa_convert.golden.running.random_inputs import (
+    Ranges,
+    limits_of_inputs,
     random_array,
     requested_ranges,
-    with_variables,
 )
 from tosa_convert.graph.model import Graph, Operator, counted, operator_path, quoted
 from tosa_convert.io.keywords import ReadKeywords, takes_keywords

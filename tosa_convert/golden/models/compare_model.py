@@ -39,10 +39,10 @@ from tosa_convert.golden.running.programs import (
     STATE_PREFIX,
     input_slots,
     output_slots,
-    random_inputs,
     variables_of,
     with_variables,
 )
+from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.reference_model_process import is_installed
 from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.graph.dtypes import DType

@@ -35,7 +35,6 @@ from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.programs import (
     Program,
     final_states,
-    indexed,
     input_slots,
     inputs_of,
     needs_another_name,
@@ -46,6 +45,7 @@ from tosa_convert.golden.running.programs import (
     with_variables,
     without_unused_variables,
 )
+from tosa_convert.golden.running.random_inputs import indexed
 from tosa_convert.golden.running.run_options import (
     DEFAULT_RUN,
     RunOptions,

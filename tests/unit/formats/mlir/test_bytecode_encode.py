@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
-from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, encode_varint
+from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS
 from tosa_convert.formats.mlir.bytecode.operation_columns import (
     encode_together,
     integers_of,
     join_together,
 )
 from tosa_convert.formats.mlir.bytecode.read_sections import read_sections
+from tosa_convert.formats.mlir.bytecode.varints import encode_varint
 from tosa_convert.formats.mlir.names import result_names
 from tosa_convert.formats.mlir.types import AttributeWriter, TypeWriter
 from tosa_convert.formats.mlir.write.region_body import LocationWriter, encode_plain

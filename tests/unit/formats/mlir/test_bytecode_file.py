@@ -16,8 +16,9 @@ from tosa_convert import api
 from tosa_convert.formats.bindings.modules import read
 from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.formats.mlir.bytecode import read_sections
-from tosa_convert.formats.mlir.bytecode.format import NEWEST_VERSION, OLDEST_VERSION, encode_varint
+from tosa_convert.formats.mlir.bytecode.format import NEWEST_VERSION, OLDEST_VERSION
 from tosa_convert.formats.mlir.bytecode.read_sections import COPIED_BYTES, Section, entry_sizes
+from tosa_convert.formats.mlir.bytecode.varints import encode_varint
 from tosa_convert.formats.mlir.read.module import read_file
 from tosa_convert.graph import DTYPES, Graph, compare
 

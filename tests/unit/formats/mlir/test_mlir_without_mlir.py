@@ -18,8 +18,6 @@ from tosa_convert.formats.mlir.bytecode.format import (
     HAS_PROPERTIES,
     HAS_RESULTS,
     VERSION,
-    decode_varint,
-    encode_varint,
 )
 from tosa_convert.formats.mlir.bytecode.operation_columns import (
     decode_columns,
@@ -28,6 +26,7 @@ from tosa_convert.formats.mlir.bytecode.operation_columns import (
 )
 from tosa_convert.formats.mlir.bytecode.operations import _decode, _Regions, operations_of
 from tosa_convert.formats.mlir.bytecode.read_sections import BytecodeFile, read_sections
+from tosa_convert.formats.mlir.bytecode.varints import decode_varint, encode_varint
 from tosa_convert.formats.mlir.locations import LocationReader
 from tosa_convert.formats.mlir.write.region_body import LocationWriter
 from tosa_convert.graph.constant import in_order

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.formats.mlir.bytecode.format import Cursor, decode_varint, encode_varint
+from tosa_convert.formats.mlir.bytecode.format import Cursor
+from tosa_convert.formats.mlir.bytecode.varints import decode_varint, encode_varint
 from tosa_convert.graph.opset import OPERATORS
 
 

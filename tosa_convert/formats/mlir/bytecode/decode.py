@@ -25,13 +25,7 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
     TypeAttr,
     bit_width,
 )
-from tosa_convert.formats.mlir.bytecode.format import (
-    Cursor,
-    decode_varint,
-    encode_varint,
-    from_zigzag,
-    malformed,
-)
+from tosa_convert.formats.mlir.bytecode.format import Cursor, malformed
 from tosa_convert.formats.mlir.bytecode.operations import (
     Operation,
     decode_operations,
@@ -43,6 +37,7 @@ from tosa_convert.formats.mlir.bytecode.read_sections import (
     Tables,
     decode_resources,
 )
+from tosa_convert.formats.mlir.bytecode.varints import decode_varint, encode_varint, from_zigzag
 
 #: Numbers of more bits are not decoded: TOSA has none, and a file can claim any width.
 MAX_BITS: Final = 256

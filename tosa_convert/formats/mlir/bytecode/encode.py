@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.format import Varints, encode_varint
+from tosa_convert.formats.mlir.bytecode.varints import Varints, encode_varint
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.operation_columns import Numbers

@@ -15,7 +15,7 @@ from tosa_convert.formats.mlir.bytecode.format import (
 )
 from tosa_convert.graph.lazy_numpy import np
 
-# -- the variable-width integers of MLIR's bytecode (see `format`), many at a time -----------------
+# -- the variable-width integers of MLIR's bytecode (see `varints`), many at a time -----------------
 
 if TYPE_CHECKING:
     import numpy.typing as npt

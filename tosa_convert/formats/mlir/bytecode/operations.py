@@ -19,10 +19,10 @@ from tosa_convert.formats.mlir.bytecode.format import (
     HAS_SUCCESSORS,
     HAS_USE_LISTS,
     Cursor,
-    decode_varint,
     malformed,
 )
 from tosa_convert.formats.mlir.bytecode.read_sections import Section
+from tosa_convert.formats.mlir.bytecode.varints import decode_varint
 from tosa_convert.graph.lazy_numpy import FEW
 
 if TYPE_CHECKING:

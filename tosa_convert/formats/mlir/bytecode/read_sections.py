@@ -11,12 +11,8 @@ from typing import Final, NamedTuple, NoReturn
 
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.format import (
-    SECTION_NAMES,
-    Cursor,
-    decode_varint,
-    malformed,
-)
+from tosa_convert.formats.mlir.bytecode.format import SECTION_NAMES, Cursor, malformed
+from tosa_convert.formats.mlir.bytecode.varints import decode_varint
 from tosa_convert.graph.lazy_numpy import FEW, np
 
 #: Pieces of at most this many bytes are copied, whatever they hold.

@@ -16,8 +16,8 @@ from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.opset import BY_CODE, CONST, CONST_SHAPE, IDENTITY
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.format import Varints
     from tosa_convert.formats.mlir.bytecode.operation_columns import Numbers
+    from tosa_convert.formats.mlir.bytecode.varints import Varints
     from tosa_convert.graph.columns import BlockColumns
     from tosa_convert.graph.model import Block, Operator
     from tosa_convert.graph.opset import OperatorSpec

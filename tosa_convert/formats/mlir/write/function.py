@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.encode import Encoder, Pairs
-from tosa_convert.formats.mlir.bytecode.format import decode_varint
+from tosa_convert.formats.mlir.bytecode.varints import decode_varint
 from tosa_convert.formats.mlir.constants import ConstantWriter
 from tosa_convert.formats.mlir.names import (
     NAME_ATTRIBUTE,

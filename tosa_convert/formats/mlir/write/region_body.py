@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.encode import Encoder, LocationEntries
-from tosa_convert.formats.mlir.bytecode.format import HAS_OPERANDS, encode_varint
+from tosa_convert.formats.mlir.bytecode.format import HAS_OPERANDS
+from tosa_convert.formats.mlir.bytecode.varints import encode_varint
 from tosa_convert.formats.mlir.names import PLAIN_LOCATION
 from tosa_convert.formats.mlir.types import TypeWriter
 from tosa_convert.graph.dtypes import DType

@@ -16,6 +16,7 @@ from tosa_convert.frontends.lowering.types import FLOAT32, INT32, is_float
 from tosa_convert.frontends.tflite.node import Node, Rule, scale_of
 from tosa_convert.frontends.tflite.read import Tensor
 from tosa_convert.frontends.tflite.rescale import rescaled
+from tosa_convert.frontends.tflite.rules.windows import _SAME, padding_of
 from tosa_convert.frontends.tflite.scales import (
     Scale,
     narrow_rescale_of,
@@ -23,7 +24,6 @@ from tosa_convert.frontends.tflite.scales import (
     single,
 )
 
-_SAME, _VALID = 0, 1
 _INT8, _INT16 = np.dtype(np.int8), np.dtype(np.int16)
 #: In place of INT48, of which numpy has no type.
 _INT48: Final = np.dtype(np.int64)
@@ -31,26 +31,6 @@ _INT48: Final = np.dtype(np.int64)
 _IMAGE: Final = (0, 3, 1, 2)
 _VOLUME: Final = (0, 4, 1, 2, 3)
 _FILTERS_OF_VOLUME: Final = (4, 3, 0, 1, 2)
-
-
-def padding_of(
-    code: int,
-    sizes: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    gaps: Sequence[int],
-) -> tuple[tuple[int, int], ...]:
-    """Return what is added before and after each dimension; the windows of VALID may leave elements."""
-    if code not in (_SAME, _VALID):
-        raise ValueError("padding")
-    pairs = []
-    for size, own, stride, gap in zip(sizes, kernel, strides, gaps, strict=True):
-        if min(own, stride, gap) < 1:
-            raise ValueError("a window without elements")
-        reach = (own - 1) * gap + 1
-        total = max(0, (-(-size // stride) - 1) * stride + reach - size) if code == _SAME else 0
-        pairs.append((total // 2, total - total // 2))
-    return tuple(pairs)
 
 
 # -- what comes after a sum of products ------------------------------------------------------------

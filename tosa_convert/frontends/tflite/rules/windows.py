@@ -15,8 +15,30 @@ from tosa_convert.frontends.lowering.types import INT32, carrier, is_float
 from tosa_convert.frontends.lowering.windows import averaged, windowed
 from tosa_convert.frontends.tflite.node import Node, Rule
 from tosa_convert.frontends.tflite.rescale import rescaled
-from tosa_convert.frontends.tflite.rules.products import padding_of
 from tosa_convert.rules.families.resize import ResizeAxis
+
+_SAME, _VALID = 0, 1
+
+
+def padding_of(
+    code: int,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    gaps: Sequence[int],
+) -> tuple[tuple[int, int], ...]:
+    """Return what is added before and after each dimension; the windows of VALID may leave elements."""
+    if code not in (_SAME, _VALID):
+        raise ValueError("padding")
+    pairs = []
+    for size, own, stride, gap in zip(sizes, kernel, strides, gaps, strict=True):
+        if min(own, stride, gap) < 1:
+            raise ValueError("a window without elements")
+        reach = (own - 1) * gap + 1
+        total = max(0, (-(-size // stride) - 1) * stride + reach - size) if code == _SAME else 0
+        pairs.append((total // 2, total - total // 2))
+    return tuple(pairs)
+
 
 _ACTIVATION: Final = 5
 #: Fractions of positions in TFLite's kernel of RESIZE_BILINEAR for integers; the bits of two of them.
