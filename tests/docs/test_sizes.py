@@ -13,9 +13,9 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 106120,
+    "tests": 106130,
     "tosa_convert": 2120,
-    "tosa_convert/builder": 2720,
+    "tosa_convert/builder": 2725,
     "tosa_convert/cli": 6310,
     "tosa_convert/consumers": 1360,
     "tosa_convert/eras": 2300,
@@ -24,7 +24,7 @@ LINES: dict[str, int] = {
     "tosa_convert/golden": 15130,
     "tosa_convert/graph": 4490,
     "tosa_convert/io": 2220,
-    "tosa_convert/process": 1120,
+    "tosa_convert/process": 1140,
     "tosa_convert/qualify": 11560,
     "tosa_convert/reference": 3690,
     "tosa_convert/rewrites": 4360,

@@ -13,13 +13,17 @@ Numbers: TypeAlias = npt.NDArray[Any]
 def fixed_points(scales: npt.ArrayLike) -> tuple[Numbers, Numbers]:
     """Return multipliers of 31 bits and exponents of scales: multiplier * 2 ** (exponent - 31).
 
-    The shift of RESCALE is 31 - exponent. Halves round away from zero, as in TFLite.
+    The shift of RESCALE is 31 - exponent. Halves round away from zero, as in TFLite. Raises
+    OverflowError for infinities and NaN.
 
     Example:
         >>> [numbers.tolist() for numbers in fixed_points([0.75, 1.0])]
         [[1610612736, 1073741824], [0, 1]]
     """
-    fractions, exponents = np.frexp(np.asarray(scales, np.float64))
+    numbers = np.asarray(scales, np.float64)
+    if not np.isfinite(numbers).all():
+        raise OverflowError("a scale that is not finite")
+    fractions, exponents = np.frexp(numbers)
     sizes = np.floor(np.abs(fractions) * 2.0**31 + 0.5)
     multipliers = np.copysign(sizes, fractions).astype(np.int64)
     above = multipliers == 1 << 31

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -255,27 +256,30 @@ class StageDisplay:
 class RunProgress(ProgressDisplay):
     """Shows how much of a run is done; less than before is the beginning of a further run.
 
-    Outside of its `with` block nothing is shown.
+    Outside of its `with` block nothing is shown. Threads may report.
     """
 
     def __init__(self, label: str) -> None:
         super().__init__(label, _SHARES)
         self._done, self._is_open = 0, False
+        self._lock = threading.Lock()
 
     def report(self, done: float, total: float) -> None:
         """Show what is done, in the unit of `total`."""
         share = int(_SHARES * done / total) if total else _SHARES
-        if share < self._done:
-            super().__exit__()
-            self.started, self.next_at = time.time(), time.monotonic() + PATIENCE
-        self._done = share
-        if self._is_open:
-            self(share)
+        with self._lock:
+            if share < self._done:
+                super().__exit__()
+                self.started, self.next_at = time.time(), time.monotonic() + PATIENCE
+            self._done = share
+            if self._is_open:
+                self(share)
 
     def __enter__(self) -> RunProgress:
         self._is_open = True
         return super().__enter__()
 
     def __exit__(self, *error: object) -> None:
-        self._is_open = False
-        super().__exit__(*error)
+        with self._lock:
+            self._is_open = False
+            super().__exit__(*error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -57,7 +57,7 @@ from tosa_convert.golden.edges.edge_inputs import (
 from tosa_convert.golden.running.programs import Program, input_slots, with_variables
 from tosa_convert.golden.running.programs import variables_of as declared
 from tosa_convert.golden.running.run_graph import run_program
-from tosa_convert.golden.running.run_options import RunOptions
+from tosa_convert.golden.running.run_options import RunOptions, estimate_seconds
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io import log
@@ -124,6 +124,9 @@ _Item = TypeVar("_Item")
 NamedInputs = Iterator[tuple[str, dict[str, Array]]]
 #: ... with how edge inputs were found, and with the states of variables with which a later call begins.
 _Set = tuple[str, Mapping[str, Array], EdgeInputs | None, Mapping[str, Array]]
+#: Estimated seconds of a run of the reference up to which two may run at once; together they take
+#: longer, and twice the memory.
+_OVERLAPPING: Final = 5.0
 #: Calls of a program with variables: a backend may start from the wrong state, or not write one.
 _CALLS: Final = 3
 
@@ -153,9 +156,8 @@ def _check(model: str, options: Mapping[str, Any], begin: Begin) -> int:
     opened: dict[str, Backend] = {}
     every = _with_edges(program_graph, sets, options, has_both=any(with_edges.values()))
     every = chain(every, _later_calls(graph, options, plan) if with_calls else ())
-    for (name, arrays, edges, later), own, progress in _ahead(
-        _begun(every, graph, narrow, plan, begin)
-    ):
+    references = _begun(every, graph, narrow, plan, begin)
+    for (name, arrays, edges, later), own, progress in _ahead(references, begin):
         for number, (text, against) in enumerate(backends.items()):
             is_due = edges is None or options["edges"] or with_edges[against]
             if not is_due or (later and against not in with_calls):
@@ -314,6 +316,7 @@ def _begun(
 
     narrow: the program before it was widened, if it was.
     """
+    overlaps, before = estimate_seconds(graph) < _OVERLAPPING, None
     for number, item in enumerate(every):
         _, arrays, edges, later = item
         given = arrays if graph is narrow else widened_inputs(narrow, arrays)
@@ -325,11 +328,15 @@ def _begun(
         if edges is not None and is_known and options.runs_on_numpy(graph):
             own.outputs = edges.outputs
         elif plan.reference is None:
+            if before is not None and not overlaps:
+                with suppress(TosaConvertError):
+                    _ = before.outputs
             own.begin(begin)
+        before = own
         yield item, own, progress
 
 
-def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:
+def _ahead(items: Iterator[_Item], begin: Begin) -> Iterator[_Item]:
     """Iterate, and make the next item meanwhile: most of the time is that of other processes."""
     context = click.get_current_context()
 
@@ -337,11 +344,10 @@ def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:
         with context.scope(cleanup=False):
             return next(items, None)
 
-    with ThreadPoolExecutor(1) as thread:
-        made = thread.submit(following)
-        while (item := made.result()) is not None:
-            made = thread.submit(following)
-            yield item
+    made = begin(following)
+    while (item := made()) is not None:
+        made = begin(following)
+        yield item
 
 
 def _with_edges(

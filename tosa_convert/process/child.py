@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
@@ -167,10 +166,10 @@ def end_if_unwanted() -> None:
 def done_meanwhile() -> Iterator[Begin]:
     """Yield a function that begins work in a thread, and returns what waits for the result.
 
-    At the end of the block, work that still goes on loses its child processes; it should also call
-    `end_if_unwanted` from time to time.
+    At the end of the block, work that still goes on loses its child processes, and begins no more; it
+    should also call `end_if_unwanted` from time to time.
     """
-    group, threads = _Group(), weakref.WeakSet[threading.Thread]()
+    group, threads = _Group(), list[threading.Thread]()
 
     def begin(work: Callable[[], _T]) -> Callable[[], _T]:
         found: list[_T] = []
@@ -190,16 +189,21 @@ def done_meanwhile() -> Iterator[Begin]:
             return found[0]
 
         thread = threading.Thread(target=copy_context().run, args=(in_group,), daemon=True)
-        threads.add(thread)
-        thread.start()
+        with group.lock:
+            if group.is_ended:
+                raise SystemExit
+            threads[:] = [one for one in threads if one.is_alive()]
+            thread.start()
+            threads.append(thread)
         return wait
 
     try:
         yield begin
     finally:
         group.end()
+        end = time.monotonic() + _LONGEST_END
         for thread in threads:
-            thread.join(_LONGEST_END)
+            thread.join(max(0.0, end - time.monotonic()))
 
 
 def _reaped(child: subprocess.Popen[bytes], seconds: float) -> Used:
@@ -223,13 +227,17 @@ def _reaped(child: subprocess.Popen[bytes], seconds: float) -> Used:
 
 #: What the keeper does. A session that has just been killed may still be writing, hence the second try.
 _KEEPER_CODE: Final = """
-import os, shutil, signal, sys, time
+import os, shutil, signal, time
 os.setsid()
 os.chdir("/")
+while os.read(0, 1 << 16):
+    pass
 left = set()
-for line in sys.stdin:
-    sign, rest = line[0], line[1:].strip()
-    (left.add if sign == "+" else left.discard)(rest)
+os.lseek(1, 0, os.SEEK_SET)
+with os.fdopen(1) as file:
+    for line in file:
+        sign, rest = line[0], line[1:].strip()
+        (left.add if sign == "+" else left.discard)(rest)
 for rest in left:
     if rest.startswith("s "):
         try:
@@ -242,17 +250,20 @@ for pause in (0, 0.2, 1):
         if rest.startswith("d "):
             shutil.rmtree(bytes.fromhex(rest[2:]), ignore_errors=True)
 """
+#: Bytes of what has been told and is over, from which on it is forgotten.
+_FORGOTTEN: Final = 1 << 16
 
 
 class _Keeper:
     """A process that cleans up if this one is killed: it ends sessions and removes temporary folders.
 
-    It reads what there is from a pipe, whose end it sees when this process ends, however that happens.
-    It starts with the first line. A fork of this process has one of its own.
+    It waits for the end of a pipe, which it sees when this process ends, however that happens, and reads
+    then what is in a file that both have open: nothing wakes it before. It starts with the first line. A
+    fork of this process has one of its own.
     """
 
     def __init__(self) -> None:
-        self.owner = self.pipe = 0
+        self.owner = self.pipe = self.file = self.size = self.count = 0
         self.lock = threading.Lock()
 
     def tell(self, line: str) -> None:
@@ -262,9 +273,21 @@ class _Keeper:
         with contextlib.suppress(OSError), self.lock:
             if self.owner != os.getpid():
                 self._start()
-            os.writev(self.pipe, [line.encode(), b"\n"])
+            self.size += os.write(self.file, f"{line}\n".encode())
+            self.count += 1 if line[0] == "+" else -1
+            if self.size > _FORGOTTEN and not self.count:
+                os.ftruncate(self.file, 0)
+                os.lseek(self.file, 0, os.SEEK_SET)
+                self.size = 0
 
     def _start(self) -> None:
+        try:
+            file = os.memfd_create("kept")
+        except (AttributeError, OSError):  # another system, or a kernel that lacks it
+            import tempfile
+
+            with tempfile.TemporaryFile() as made:
+                file = os.dup(made.fileno())
         theirs, self.pipe = os.pipe()
         try:
             os.posix_spawn(
@@ -273,12 +296,12 @@ class _Keeper:
                 os.environ,
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, theirs, 0),
-                    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, file, 1),
                     (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
                 ],
                 setsigmask=ENDING,
             )
-            self.owner = os.getpid()
+            self.owner, self.file, self.size, self.count = os.getpid(), file, 0, 0
         finally:
             os.close(theirs)
 
@@ -301,7 +324,8 @@ def new_temporary_folder(prefix: str) -> str:
     import secrets
     import tempfile
 
-    folder = os.path.join(tempfile.gettempdir(), prefix + secrets.token_hex(8))
+    parent = os.path.abspath(tempfile.gettempdir())
+    folder = os.path.join(parent, prefix + secrets.token_hex(8))
     # Before it exists: this process may be killed between.
     _KEEPER.tell(f"+d {os.fsencode(folder).hex()}")
     os.mkdir(folder, 0o700)

@@ -178,6 +178,13 @@ def test_the_end_of_the_block_ends_the_children_of_what_is_done_meanwhile(tmp_pa
     assert ends(int(wait_for(file)))
 
 
+def test_nothing_begins_after_the_block() -> None:
+    with done_meanwhile() as begin:
+        begin(lambda: time.sleep(0.1))
+    with pytest.raises(SystemExit):
+        begin(lambda: 7)
+
+
 def test_what_is_done_meanwhile_gives_its_result_or_its_error() -> None:
     with done_meanwhile() as begin:
         right, wrong = begin(lambda: 7), begin(lambda: run_child(["nowhere"], timeout=1))

@@ -22,6 +22,7 @@ from tosa_convert.golden.running.random_inputs import random_array
 from tosa_convert.graph.derived import computed_tensors, with_main
 from tosa_convert.graph.dtypes import FLOATS, FP8, DType
 from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.process.child import end_if_unwanted
 from tosa_convert.reference.block_scaled import plain
 from tosa_convert.reference.call import Call, Step, Type, UndefinedResult, store
 from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of, operation_of
@@ -548,6 +549,7 @@ def run_forward(
     outputs: dict[str, Array] = {}
     try:
         for step in Machine(graph, "own").steps(inputs, outputs):
+            end_if_unwanted()
             if watch is not None:
                 watch(step)
             if not step.inside.path:
