@@ -13,10 +13,10 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 106130,
+    "tests": 106150,
     "tosa_convert": 2120,
     "tosa_convert/builder": 2725,
-    "tosa_convert/cli": 6310,
+    "tosa_convert/cli": 6330,
     "tosa_convert/consumers": 1360,
     "tosa_convert/eras": 2300,
     "tosa_convert/formats": 21980,

@@ -195,3 +195,19 @@ def test_check_also_runs_a_program_of_low_precision_in_fp32(
     output = capsys.readouterr().out
     assert ("\nFAIL y float32" if not more else '"widened": {') in output
     assert "low precision" in output
+
+
+def test_low_precision_that_agrees_in_fp32_takes_two_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    b = builder.Builder()
+    x = b.input("x", "bf16", (4, 16))
+    b.output(b.tanh(b.mul(b.sigmoid(b.sub(x, 0.3)), b.exp(x))), name="y")
+    save(b.graph(), tmp_path / "m.tosa")
+    (tmp_path / "backend.py").write_text(BACKEND.replace("1.001", "1"))
+    words = [str(tmp_path / "m.tosa"), "--against", str(tmp_path / "backend.py")]
+    assert main.run(main.verb("check"), [*words, "--random", "1", "--engine", "numpy"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("ok   5 of 5 runs agree")
+    assert "note: low precision: both sides computed it in FP32, too, and agree" in lines
+    assert not [line for line in lines if "it may err by" in line]

@@ -152,7 +152,7 @@ def _check(model: str, options: Mapping[str, Any], begin: Begin) -> int:
     results: dict[str, Comparison] = {}
     more: dict[str, dict[str, Any]] = {}
     firsts: dict[int, tuple[str, str]] = {}
-    codes, shown, taken = set[int](), set[str](), Counter[tuple[str, str]]()
+    codes, shown, settled, taken = set[int](), set[str](), set[str](), Counter[tuple[str, str]]()
     opened: dict[str, Backend] = {}
     every = _with_edges(program_graph, sets, options, has_both=any(with_edges.values()))
     every = chain(every, _later_calls(graph, options, plan) if with_calls else ())
@@ -180,13 +180,15 @@ def _check(model: str, options: Mapping[str, Any], begin: Begin) -> int:
             if wide is not None:
                 more.setdefault(label, {})["widened"] = wide.to_dict()
                 codes.add(wide.exit_code)
+                if not wide.exit_code:
+                    settled.add(label)
             if not options["as_json"] and (
-                wide is not None or log.is_verbose() or not found.ok or found.weak
+                log.is_verbose() or found.exit_code or (wide is not None and wide.exit_code)
             ):
                 shown.add(label)
                 _print(label, results[label], wide, edges, is_single=is_single)
     if not options["as_json"]:
-        _say_summary(results, shown, taken, is_single=is_single)
+        _say_summary(results, shown, settled, taken, is_single=is_single)
     engine = named_engine(options, graph)
     if options["as_json"]:
         say(runs_as_json(results, more, is_single=is_single, engine=engine))
@@ -232,14 +234,21 @@ def _run_widened(
     return replace(found, notes=(*found.notes, WIDENED))
 
 
+_SETTLED: Final = "low precision: both sides computed it in FP32, too, and agree"
+
+
 def _say_summary(
     results: Mapping[str, Comparison],
     shown: Collection[str],
+    settled: Collection[str],
     taken: Mapping[tuple[str, str], int],
     *,
     is_single: bool,
 ) -> None:
-    """Print a line if all runs agree, with the tensor nearest to its bound. shown: printed runs."""
+    """Print a line if all runs agree, with the tensor nearest to its bound.
+
+    shown: printed runs. settled: those of low precision that agree in FP32, too.
+    """
     runs = results.values()
     text = ""
     if not is_single:
@@ -255,8 +264,13 @@ def _say_summary(
         text = f"{verdict:4} {nearest}{line}{others}"
     if text:
         say(text)
-    plain = (run for name, run in results.items() if name not in shown)
-    for line in dict.fromkeys(chain.from_iterable(map(_notes, plain))):
+    lines = [
+        line
+        for name, run in results.items()
+        if name not in shown
+        for line in ([_SETTLED] if name in settled else _notes(run))
+    ]
+    for line in dict.fromkeys(lines):
         say(f"note: {line}")
     for path in dict.fromkeys(path for path, _ in taken):
         never = [label for (own, label), count in taken.items() if own == path and not count]
