@@ -38,6 +38,7 @@ MODELS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "onnx": ("a CNN of 10 nodes", "onnx", "onnx", ()),
     "torch": ("a GPT of 2 blocks", "torch", "torch", (f"{places.ROOT}/zoo/attention.py:make_gpt",)),
     "jax": ("a GPT of 2 blocks", "jax", "jax", (f"{places.ROOT}/zoo/jax_attention.py:make_gpt",)),
+    "keras": ("ResNet-50", "keras", "keras", ("keras:ResNet50", "--random-weights")),
     "resnet50": ("ResNet-50", "torch", "timm", ("timm:resnet50", "--random-weights")),
     "vit-b": ("ViT-B/16", "torch", "timm", ("timm:vit_base_patch16_224", "--random-weights")),
     **{

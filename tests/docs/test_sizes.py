@@ -32,7 +32,7 @@ LINES: dict[str, int] = {
     "tosa_convert/views": 4930,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.
-WORDS = {"words by hand": 60000, "words generated": 25950}
+WORDS = {"words by hand": 60000, "words generated": 26000}
 #: What regenerate.py writes: tables between marks; of docs/errors.md meanings and examples.
 TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 EXAMPLE = re.compile(r"(?<=\n)(?:Exit code \d: [^\n]+\n|```text\n.*?\n```\n)", re.DOTALL)
