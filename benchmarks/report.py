@@ -123,6 +123,11 @@ def merged(path: Path, found: dict[str, Any]) -> dict[str, Any]:
     if not path.exists():
         return found
     before = json.loads(path.read_text(encoding="utf-8"))
+    here = found["machine"]["processor"]
+    if here != before["machine"]["processor"]:
+        for row in found["rows"]:
+            row["measured"] = {**row["measured"], "processor": here}
+        found = {**found, "machine": before["machine"]}
     for name, key in (("rows", "id"), ("budgets", "work")):
         own = {row[key]: row for row in found[name]}
         kept = [own.pop(row[key], row) for row in before[name]]

@@ -75,7 +75,11 @@ def machine() -> str:
     versions = ", ".join(f"{name} {text}" for name, text in found["versions"].items() if text)
     first = min(row["measured"]["date"] for row in found["rows"])[:10]
     place = found["machine"]
-    return f"{place['cores']} cores of {place['processor']}, {versions}; {first}.\n"
+    text = f"{place['cores']} cores of {place['processor']}, {versions}; {first}.\n"
+    for row in found["rows"]:
+        if other := row["measured"].get("processor"):
+            text += f"On {other}, {row['measured']['date'][:10]}: {row['title']}.\n"
+    return text
 
 
 def conversions() -> str:
