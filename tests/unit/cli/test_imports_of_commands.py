@@ -34,7 +34,7 @@ MOST = {
     "diff INPUT INPUT.mlir": (81, 100),
     "repack INPUT -o m.tosa": (56, 100),
     "show INPUT": (68, 100),
-    "--help": (42, 125),
+    "--help": (43, 125),
     "convert --help": (20, 125),
 }
 
