@@ -1,4 +1,4 @@
-"""The exit codes of the command-line tool; docs/command-line.md lists them.
+"""Name the exit codes of the command-line tool.
 
 0 is success. Those of expected failures are the categories of `errors`.
 """

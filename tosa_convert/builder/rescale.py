@@ -1,4 +1,4 @@
-"""The multiplier and the shift of a RESCALE, for scales that are real numbers."""
+"""Compute the multiplier and the shift of a RESCALE from a scale that is a real number."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class Begin(Protocol):
 
 
 class _Group:
-    """The child processes of a thread, which another thread can end."""
+    """Hold the child processes of a thread, which another thread can end."""
 
     def __init__(self) -> None:
         self.lock, self.is_ended = threading.Lock(), False
@@ -156,7 +156,7 @@ _GROUP: ContextVar[_Group | None] = ContextVar("_GROUP", default=None)
 
 
 def end_if_unwanted() -> None:
-    """End this thread if it does work for `done_meanwhile` that nobody waits for any more."""
+    """End this thread if `done_meanwhile` began its work and nobody waits for the result."""
     group = _GROUP.get()
     if group is not None and group.is_ended:
         raise SystemExit

@@ -1,4 +1,4 @@
-"""The operators that torch decomposes before its program is lowered: those without a rule."""
+"""Choose what torch decomposes before its program is lowered: operators without a rule."""
 
 from __future__ import annotations
 

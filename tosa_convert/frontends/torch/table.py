@@ -1,4 +1,4 @@
-"""The table of torch's operators: name -> the rule that lowers it."""
+"""List torch's operators: name -> the rule that lowers it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of the official verifier.
+"""Judge results by the rules of the official verifier.
 
 A row of `meta.compliance.tensors` has a mode and its numbers. DOT_PRODUCT also limits the variance of
 all errors and, for some data sets, their sum; FP_SPECIAL compares only the kind of each number.

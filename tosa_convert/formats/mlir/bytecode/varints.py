@@ -1,4 +1,4 @@
-"""The variable-width integers of MLIR's bytecode.
+"""Encode and decode the variable-width integers of MLIR's bytecode.
 
 A varint of 7 bits is the byte n << 1 | 1. One of 7 * w bits takes w bytes, little-endian, whose lowest
 w - 1 bits are zeros, followed by a one. Eight whole bytes follow a zero byte. Signed integers are zigzag
@@ -35,7 +35,7 @@ def encode_varint(number: int) -> bytes:
 
 
 def from_zigzag(number: int) -> int:
-    """Return the signed integer that a zigzag code stands for: 0, -1, 1, -2, ... for 0, 1, 2, 3, ..."""
+    """Return the signed integer of a zigzag code: the codes 0, 1, 2, 3 are 0, -1, 1, -2."""
     return number >> 1 ^ -(number & 1)
 
 
@@ -45,7 +45,7 @@ def to_zigzag(number: int) -> int:
 
 
 class Varints(dict[int, bytes]):
-    """A cache of encoded numbers: `varints[number]` encodes most numbers once."""
+    """Cache encoded numbers: `varints[number]` encodes most numbers once."""
 
     def __missing__(self, number: int) -> bytes:
         encoded = encode_varint(number)
