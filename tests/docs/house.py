@@ -213,13 +213,12 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         name: ({"typing_extensions"}, "type checkers take Unpack from there on Python 3.10")
         for name in ("api", "frontends.public", "module_api")
     },
-    "consumers.environment": ({"packaging"}, "it compares releases as pip does"),
+    "consumers.doctor": ({"packaging"}, "it compares releases as pip does"),
     "golden.backends.worker": ({"iree", "jax", "torch"}, "a script that another Python runs"),
     "golden.backends.tensorflow_model": (
         {"keras", "tensorflow"},
         "the script beside it imports it",
     ),
-    "golden.backends.in_double": ({"torch"}, "the script beside it imports it"),
     "golden.backends.mlir_consumer": (
         {"torch_mlir", "torch_mlir.execution_engine", "torch_mlir.passmanager"},
         "a file that another Python runs",

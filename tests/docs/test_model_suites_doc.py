@@ -9,7 +9,7 @@ import pytest
 from docs import operator_tables
 from frontends.tflite_operators.write import all_programs
 
-from tosa_convert.qualify.models.find_cases import find_cases
+from tosa_convert.qualify.suite.model_cases import find_cases
 
 
 @pytest.fixture(scope="module")

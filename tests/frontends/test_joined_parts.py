@@ -14,7 +14,7 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.partial.join_programs import joined
+from tosa_convert.frontends.partial import joined
 from tosa_convert.frontends.process.request import (
     Cut,
     CutOperator,

@@ -16,7 +16,7 @@ from frontends.onnx_files import node_test
 import tosa_convert as tc
 from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.cli.main import run, verb
-from tosa_convert.qualify.models.run_case import ModelAnswer, Settings, run_model_case
+from tosa_convert.qualify.suite.run_model_case import ModelAnswer, Settings, run_model_case
 
 pytestmark = pytest.mark.usefixtures("cases_here")
 

@@ -11,7 +11,7 @@ from frontends import onnx_files as written
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.protobuf import fields
-from tosa_convert.qualify.models.find_cases import NoTensorError, read_model, read_tensor
+from tosa_convert.qualify.suite.model_cases import NoTensorError, read_model, read_tensor
 
 
 def read(data: bytes, tmp_path: Path) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tosa_convert.cli.main import run, verb
-from tosa_convert.qualify.models.find_cases import find_cases
+from tosa_convert.qualify.suite.model_cases import find_cases
 
 FOLDER = Path(__file__).with_name("operators")
 

@@ -37,7 +37,7 @@ from golden.correct_backends import CorrectBackend  # noqa: E402
 
 import tosa_convert as tc  # noqa: E402
 from tosa_convert.errors import TosaConvertError  # noqa: E402
-from tosa_convert.golden.arrays.by_name import Array  # noqa: E402
+from tosa_convert.golden.arrays import Array  # noqa: E402
 from tosa_convert.golden.backends import worker  # noqa: E402
 from tosa_convert.golden.backends.recorded_tensors import (  # noqa: E402
     Source,

@@ -36,7 +36,7 @@ from networks import TORCH, networks  # noqa: E402
 import tosa_convert as tc  # noqa: E402
 from tosa_convert.golden.accuracy.comparison import compare_tensor  # noqa: E402
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES  # noqa: E402
-from tosa_convert.golden.arrays.by_name import Array, scratch_folder  # noqa: E402
+from tosa_convert.golden.arrays import Array, scratch_folder  # noqa: E402
 from tosa_convert.golden.checking.check import Reference  # noqa: E402
 from tosa_convert.golden.running.run_options import RunOptions  # noqa: E402
 from tosa_convert.graph import Graph  # noqa: E402

@@ -17,7 +17,7 @@ import numpy as np
 
 from tosa_convert.golden.accuracy.erring_runs import function_errors
 from tosa_convert.golden.accuracy.error_bounds import FLOATS, has_narrow_units, may_flush, rule_of
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.backends.isolated import part_of
 from tosa_convert.golden.running.programs import STATE_PREFIX
 from tosa_convert.graph import Block, Graph, Operator

@@ -31,7 +31,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison, compare
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES
 from tosa_convert.golden.accuracy.verdict import checks_for
-from tosa_convert.golden.arrays.by_name import Array, scratch_folder
+from tosa_convert.golden.arrays import Array, scratch_folder
 from tosa_convert.golden.backends.runners import Runner
 from tosa_convert.golden.checking.check import Reference
 from tosa_convert.golden.edges.edge_inputs import edge_inputs, seeds_of_sets

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.graph import dtype
 from tosa_convert.qualify.suite.official_rules import parse_compliance
 

@@ -14,7 +14,7 @@ import numpy as np
 from golden.conftest import Builder
 from golden.correct_backends import CorrectBackend
 
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.graph.opset import VARIABLE_WRITE
 from tosa_convert.reference.block_scaled import Value, plain

@@ -11,7 +11,7 @@ import numpy as np
 from golden.conftest import Builder
 
 import tosa_convert as tc
-from tosa_convert.golden.arrays.by_name import save_npy
+from tosa_convert.golden.arrays import save_npy
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.graph import Graph
 

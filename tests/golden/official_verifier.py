@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 
 #: Numbers of the library's element types.
 _TYPES = {

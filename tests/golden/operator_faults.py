@@ -36,7 +36,7 @@ from golden.operator_programs import (
 )
 
 from tosa_convert.golden.accuracy.criteria import Tolerances
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.graph import Graph

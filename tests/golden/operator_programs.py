@@ -13,7 +13,7 @@ from rules.test_builder_operators import CALLS, POOL, Call, boolean, fp
 
 from tosa_convert.builder import Builder, Value
 from tosa_convert.builder.builder import Body
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.graph import Graph

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.builder import Builder
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.graph import Graph
 
 Product = Callable[[Array, Array], Array]

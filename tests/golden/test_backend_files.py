@@ -16,7 +16,7 @@ from golden.conftest import Builder
 import tosa_convert as tc
 from tosa_convert.cli.check import check as check_verb
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import load_npz, read_npy, save_npz, write_npy
+from tosa_convert.golden.arrays import load_npz, read_npy, save_npz, write_npy
 from tosa_convert.golden.backends.isolated import Command
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import open_backend
@@ -32,7 +32,7 @@ from tosa_convert.qualify.reduction.reduce import Failure, reduce
 X = {"x": np.array([3, -4, 0, 7], np.int32)}
 COPY = """
 import sys
-from tosa_convert.golden.arrays.by_name import load_npz, save_npz
+from tosa_convert.golden.arrays import load_npz, save_npz
 given = load_npz(sys.argv[2])
 save_npz(sys.argv[3], {"y" + name[1:]: given[name] for name in given})
 """

@@ -13,7 +13,7 @@ from golden.model_programs import generate_for_model
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.criteria import Tolerances
-from tosa_convert.golden.arrays.by_name import load_npz, match, save_npz
+from tosa_convert.golden.arrays import load_npz, match, save_npz
 from tosa_convert.golden.backends.isolated import Command, OtherModel
 from tosa_convert.golden.backends.runners import Record, open_backend
 from tosa_convert.golden.checking.check import check

@@ -11,7 +11,7 @@ import pytest
 from golden.fault_bench.fault import At, FaultyMachine
 
 from tosa_convert.builder import Builder, Value
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs

@@ -15,7 +15,7 @@ from golden.operator_programs import inputs as inputs_of
 
 from tosa_convert.builder import Builder, Value
 from tosa_convert.errors import fail
-from tosa_convert.golden.arrays.by_name import Array, differing_elements
+from tosa_convert.golden.arrays import Array, differing_elements
 from tosa_convert.golden.backends.isolated import part_of
 from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Block, Graph, Operator

@@ -21,7 +21,7 @@ from tosa_convert import golden
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.backends.isolated import ProgramCommand
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import ADAPTERS, Adapter

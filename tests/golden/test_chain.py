@@ -17,7 +17,7 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.cli.main import run, tosa_flatbuffer
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import Array, save_npz
+from tosa_convert.golden.arrays import Array, save_npz
 from tosa_convert.golden.backends.recorded_tensors import (
     Recorded,
     Source,

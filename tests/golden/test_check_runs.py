@@ -16,7 +16,7 @@ import tosa_convert as tc
 from tosa_convert import builder
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import load_npz, save_npz
+from tosa_convert.golden.arrays import load_npz, save_npz
 from tosa_convert.golden.backends.runners import open_backend
 from tosa_convert.golden.checking.check import check as check_arrays
 from tosa_convert.graph import Graph

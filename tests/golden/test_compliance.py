@@ -11,7 +11,7 @@ from golden.official_verifier import OfficialVerifier, find_library
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.graph import dtype
 from tosa_convert.qualify.suite.official_rules import parse_compliance
 

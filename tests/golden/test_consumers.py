@@ -13,7 +13,7 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.builder import Builder, dtype_of
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.backends import isolated
 from tosa_convert.golden.backends.isolated import ProgramCommand, results_of
 from tosa_convert.golden.backends.process import Machine

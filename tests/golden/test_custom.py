@@ -17,7 +17,7 @@ from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import save_npz
+from tosa_convert.golden.arrays import save_npz
 
 ACME = '''
 import numpy as np

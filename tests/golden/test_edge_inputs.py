@@ -15,7 +15,7 @@ from tosa_convert import golden
 from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import load_npz
+from tosa_convert.golden.arrays import load_npz
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.edges.values import ALL, NAN, codes_of, edge_codes, elements_of, limits_of
 from tosa_convert.graph import Graph

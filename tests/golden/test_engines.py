@@ -17,7 +17,7 @@ from tosa_convert.cli import run_model
 from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.arrays.by_name import load_npz
+from tosa_convert.golden.arrays import load_npz
 from tosa_convert.golden.running import reference_model_process, run_options
 from tosa_convert.graph import Graph
 from tosa_convert.process.child import Ended

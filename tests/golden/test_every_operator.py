@@ -16,7 +16,7 @@ from rewrites.programs import with_constants
 
 import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.checking.check import check
 from tosa_convert.graph import Graph, operator
 from tosa_convert.graph.opset import OPERATORS

@@ -31,7 +31,7 @@ from tosa_convert.builder import Value
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL, NO_TOLERANCES, Tolerances
 from tosa_convert.golden.accuracy.error_bounds import terms_of_sum
-from tosa_convert.golden.arrays.by_name import Array, Slot, save_npz
+from tosa_convert.golden.arrays import Array, Slot, save_npz
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running import reference_model_process

@@ -11,7 +11,7 @@ import pytest
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import load_npz
+from tosa_convert.golden.arrays import load_npz
 from tosa_convert.golden.backends.runners import ADAPTERS, open_backend
 from tosa_convert.qualify.campaign.observe import Consumer, Trial, observe, says_nothing
 from tosa_convert.qualify.suite.answers import Status

@@ -15,7 +15,7 @@ from unit.building import tensor
 import tosa_convert as tc
 from tosa_convert.builder import Builder, DTypeName, Value
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import coerce, load_npy, slots, unpacked
+from tosa_convert.golden.arrays import coerce, load_npy, slots, unpacked
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import limits_of_inputs, random_inputs
 from tosa_convert.graph import Graph

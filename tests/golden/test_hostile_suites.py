@@ -19,7 +19,7 @@ from golden.official_cases import X, make_suite, unary, write_case
 import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import read_npy
+from tosa_convert.golden.arrays import read_npy
 from tosa_convert.qualify.suite import official_case, run_cases
 from tosa_convert.qualify.suite.answers import (
     STATUSES,

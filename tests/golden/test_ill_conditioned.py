@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tosa_convert.golden import Comparison, compare
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.models.compare_model import excused
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays, load_npz, save_npz
+from tosa_convert.golden.arrays import Array, LazyArrays, load_npz, save_npz
 from tosa_convert.golden.backends.isolated import OtherModel
 from tosa_convert.golden.backends.recorded_tensors import recorded
 from tosa_convert.golden.backends.runners import Record, Runner, open_backend
@@ -57,7 +57,7 @@ def left(networks: tuple[Graph, Path], tmp_path_factory: pytest.TempPathFactory)
 COMMAND = """
 import sys
 from tosa_convert import golden
-from tosa_convert.golden.arrays.by_name import load_npz, save_npz
+from tosa_convert.golden.arrays import load_npz, save_npz
 model, source, target = sys.argv[1:]
 answer = golden.run(model, load_npz(source)).outputs
 if "t23" in answer:

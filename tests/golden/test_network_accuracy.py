@@ -15,7 +15,7 @@ from tosa_convert.cli import main
 from tosa_convert.golden.accuracy.criteria import DISCRETE_LABEL, NETWORK_LABEL
 from tosa_convert.golden.accuracy.erring_runs import results_of_runs
 from tosa_convert.golden.accuracy.verdict import measure
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.graph import Graph, dtype
 from tosa_convert.reference.evaluate import Machine
 

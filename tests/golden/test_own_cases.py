@@ -14,7 +14,7 @@ from golden.official_cases import X, make_suite
 
 import tosa_convert as tc
 from tosa_convert.cli import main
-from tosa_convert.golden.arrays.by_name import load_npz, save_npz
+from tosa_convert.golden.arrays import load_npz, save_npz
 from tosa_convert.qualify.suite.answers import Answer, Baseline, Status, slowdowns, verdict
 from tosa_convert.qualify.suite.html_table import backend_page, html_report
 from tosa_convert.qualify.suite.run_cases import Qualification

@@ -18,7 +18,7 @@ import pytest
 from golden.fault_bench.fault import At, FaultyMachine
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.checking.check import check
 from tosa_convert.graph import Operator
 from tosa_convert.graph.dtypes import RoundingMode

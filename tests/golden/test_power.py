@@ -14,13 +14,12 @@ from golden.test_network_accuracy import products
 from tosa_convert import golden
 from tosa_convert.builder import Builder as ProgramBuilder
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import Array, scratch_folder
+from tosa_convert.golden.arrays import Array, scratch_folder
 from tosa_convert.graph import Graph, dtype
 from tosa_convert.graph.derived import computed_tensors, extract, touches_variables
 from tosa_convert.graph.dtypes import RoundingMode
 from tosa_convert.qualify.detection.changes import Change, Place, Rerun
-from tosa_convert.qualify.detection.noise import measure_noise
-from tosa_convert.qualify.detection.power import Power, TensorPower, number_text
+from tosa_convert.qualify.detection.power import Power, TensorPower, measure_noise, number_text
 
 EVERYTHING = Place("all", None, 1)
 EXAMPLE = "examples/digits_cnn.mlirbc"

@@ -14,7 +14,7 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import load_npz
+from tosa_convert.golden.arrays import load_npz
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.graph import Graph

@@ -13,7 +13,7 @@ from golden.conftest import Builder
 
 import tosa_convert as tc
 from tosa_convert.cli.run import run as run_verb
-from tosa_convert.golden.arrays.by_name import Slot, load_npz, match
+from tosa_convert.golden.arrays import Slot, load_npz, match
 from tosa_convert.golden.backends.isolated import OtherModel
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import check

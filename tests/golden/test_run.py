@@ -17,7 +17,7 @@ from golden.conftest import MakeBuilder
 import tosa_convert as tc
 from tosa_convert import api, golden
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import Slot, coerce, load_npy, save_npy
+from tosa_convert.golden.arrays import Slot, coerce, load_npy, save_npy
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import draw, random_inputs
@@ -493,7 +493,7 @@ def test_an_invalid_region_is_reported_at_the_operator_that_runs_it(builder: Mak
 
 
 def test_a_file_that_is_not_an_archive_is_a_file_error(tmp_path: Path) -> None:
-    from tosa_convert.golden.arrays.by_name import load_npz, open_npz
+    from tosa_convert.golden.arrays import load_npz, open_npz
 
     np.save(tmp_path / "a.npy", X)
     (tmp_path / "a.npy").rename(tmp_path / "a.npz")

@@ -21,7 +21,7 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import save_npz
+from tosa_convert.golden.arrays import save_npz
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run import run

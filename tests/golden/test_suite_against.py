@@ -19,7 +19,7 @@ import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import load_npz, save_npz
+from tosa_convert.golden.arrays import load_npz, save_npz
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.qualify.suite.answers import Answer, Expected, changes, read_expected, verdict
 from tosa_convert.qualify.suite.run_cases import Qualification, qualify_case

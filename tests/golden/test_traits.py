@@ -19,7 +19,7 @@ from rewrites.programs import rewritten, single
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.frontends.tflite.read import operator_name
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.graph import OPERATORS, dtype, operator
 from tosa_convert.graph.dtypes import DType, NanPropagationMode
 from tosa_convert.graph.opset import OperatorSpec

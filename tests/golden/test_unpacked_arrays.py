@@ -19,10 +19,10 @@ import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.cli.convert_check import check_model
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays import by_name
-from tosa_convert.golden.arrays.by_name import load_npz, save_npz, stored_arrays
+from tosa_convert.golden import arrays as by_name
+from tosa_convert.golden.arrays import load_npz, save_npz, stored_arrays
 from tosa_convert.golden.backends.process import Machine
-from tosa_convert.qualify.models.find_cases import inputs_of
+from tosa_convert.qualify.suite.model_cases import inputs_of
 
 Run = Callable[..., tuple[int, str]]
 #: Bytes that an array of the archives takes, and that a command may take.

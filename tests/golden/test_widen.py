@@ -16,7 +16,7 @@ from tosa_convert import builder, golden, save, validate
 from tosa_convert.cli import main
 from tosa_convert.cli.main import tosa_flatbuffer
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.checking.check import widened, widened_inputs
 from tosa_convert.graph import Graph, dtype
 from tosa_convert.graph.dtypes import NanPropagationMode

@@ -22,7 +22,7 @@ from tosa_convert import golden
 from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import OutputFolder, load_npz, npy_pieces, save_npz
+from tosa_convert.golden.arrays import OutputFolder, load_npz, npy_pieces, save_npz
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.running.run import Intermediate, save_to_folder
 from tosa_convert.graph import Graph

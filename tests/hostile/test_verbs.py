@@ -20,7 +20,7 @@ import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.wire import layout
-from tosa_convert.golden.arrays.by_name import load_npz
+from tosa_convert.golden.arrays import load_npz
 from tosa_convert.graph import OPERATORS
 
 #: Verbs that look at every operator, and their arguments after the file.

@@ -56,7 +56,7 @@ from oracle.reference_differences import explanation
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.error_bounds import EXACT, Rule, rules
-from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array
+from tosa_convert.golden.arrays import SCALE_SUFFIX, Array
 from tosa_convert.golden.running.programs import Program, input_arrays, input_slots
 from tosa_convert.golden.running.run_graph import Result, run_program
 from tosa_convert.golden.running.run_options import RunOptions

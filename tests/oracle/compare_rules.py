@@ -32,7 +32,7 @@ from golden.official_verifier import OfficialVerifier, find_library
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.running import run_graph
 from tosa_convert.golden.running.programs import output_slots
 from tosa_convert.golden.running.run_options import RunOptions

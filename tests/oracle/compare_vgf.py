@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tosa_convert as tc
-from tosa_convert.formats.vgf.read import MAGIC
+from tosa_convert.formats.vgf import MAGIC
 from tosa_convert.graph import Graph
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Slot
+from tosa_convert.golden.arrays import SCALE_SUFFIX, Array, Slot
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import indexed
 from tosa_convert.graph.model import Block, Graph, Operator

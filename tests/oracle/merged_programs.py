@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.graph.model import Block, Graph, Operator, Region, ShapeValue, Tensor
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE, VARIABLE_WRITE
 

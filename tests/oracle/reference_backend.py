@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import tosa_convert as tc
-from tosa_convert.golden.arrays.by_name import Array, load_npy, load_npz, match, save_npy, save_npz
+from tosa_convert.golden.arrays import Array, load_npy, load_npz, match, save_npy, save_npz
 from tosa_convert.golden.running.programs import input_slots, output_slots
 from tosa_convert.golden.running.run_graph import execute, file_name
 from tosa_convert.golden.running.run_options import RunOptions

@@ -17,7 +17,7 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.cli import main
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.graph import Graph
 
 PYTHON = os.environ.get("TOSA_BACKENDS_PYTHON", sys.executable)

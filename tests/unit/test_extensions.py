@@ -23,7 +23,7 @@ from tosa_convert import builder, golden
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.extensions import DEFINES, find_extension
-from tosa_convert.golden.arrays.by_name import save_npz
+from tosa_convert.golden.arrays import save_npz
 from tosa_convert.graph.model import Graph
 
 NAME = "extension:example"

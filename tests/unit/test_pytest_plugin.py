@@ -16,7 +16,7 @@ from golden.official_cases import X, make_suite
 
 import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.golden.arrays.by_name import save_npz
+from tosa_convert.golden.arrays import save_npz
 from tosa_convert.graph.model import Graph
 from tosa_convert.pytest_plugin import TosaFailure, _assert_equal
 

@@ -48,7 +48,7 @@ from tosa_convert.io.options import WEIGHT_FORMS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tosa_convert.frontends.partial.programs import Parts
+    from tosa_convert.frontends.partial import Parts
     from tosa_convert.frontends.process.request import Interface
     from tosa_convert.graph.model import Graph
     from tosa_convert.io.formats import Format

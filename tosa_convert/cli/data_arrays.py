@@ -21,7 +21,7 @@ from tosa_convert.cli.text_columns import (
 )
 from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.formats.read import types_of_weights
-from tosa_convert.golden.arrays.by_name import StoredArray, open_array, stored_arrays
+from tosa_convert.golden.arrays import StoredArray, open_array, stored_arrays
 from tosa_convert.graph.dtypes import FLOATS, DType, dtype
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.files import STANDARD, open_regular, write_standard_output

@@ -101,7 +101,7 @@ def _is_written_for(graph: Graph, opened: Input, month: str) -> bool:
 
 def _as_text(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str:
     from tosa_convert.cli.text_columns import aligned, one_line
-    from tosa_convert.consumers.environment import installed_release
+    from tosa_convert.consumers.doctor import installed_release
     from tosa_convert.io.formats import FORMATS, WEIGHT_FILES
 
     places = {"embedded": "in the file", "offset": "after the flatbuffer"}
@@ -146,7 +146,7 @@ def _reasons(row: Diagnosis) -> list[str]:
 def _as_json(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str:
     import json
 
-    from tosa_convert.consumers.environment import installed_release
+    from tosa_convert.consumers.doctor import installed_release
     from tosa_convert.version import STAMP
 
     document = {
@@ -182,7 +182,7 @@ def _environment(*, as_json: bool, has_options: bool) -> int:
     from dataclasses import asdict
 
     from tosa_convert.cli.text_columns import aligned
-    from tosa_convert.consumers.environment import FURTHER, installed_release, misfits
+    from tosa_convert.consumers.doctor import FURTHER, installed_release, misfits
     from tosa_convert.frontends.table import FRONTENDS, RUNTIMES
     from tosa_convert.version import STAMP
 

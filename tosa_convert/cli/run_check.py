@@ -28,7 +28,7 @@ from tosa_convert.cli.run_model import (
 from tosa_convert.errors import TosaConvertError, printable
 from tosa_convert.exit_codes import EXIT_WEAK
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.backends.runners import ORIGINALS, Backend, Record
 from tosa_convert.golden.checking.check import (
     WIDENED,

@@ -26,7 +26,7 @@ from tosa_convert.cli.messages import (
 )
 from tosa_convert.errors import fail, printable
 from tosa_convert.golden.accuracy.criteria import FLOATING_POINT, Tolerances
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     Array,
     Shape,
     Slot,

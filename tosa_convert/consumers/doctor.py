@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from itertools import islice
 from pathlib import PurePath
 from typing import Final, Literal
@@ -20,13 +21,74 @@ from tosa_convert.consumers.readers import (
 from tosa_convert.consumers.unread import adapted, program_findings
 from tosa_convert.eras.dialect_states import BYTECODE, state_of
 from tosa_convert.eras.downgrade import has_form_of
-from tosa_convert.errors import Finding
+from tosa_convert.errors import Finding, fail
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.graph.verify import verify
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format
 from tosa_convert.remedies import with_file
 from tosa_convert.rules.public import find_violations
+
+#: Packages that read or make TOSA, or models, beside those of the tables of readers and of frontends.
+FURTHER: Final = (
+    *("executorch", "torchao", "torchvision", "tosa-converter-for-tflite"),
+    *("mlia", "mlia-ethos-u", "mlia-converters-litert", "mlia-converters-pytorch"),
+    *("ai-edge-model-explorer", "jaxlib", "iree-base-runtime", "tosa-convert"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A requirement of an installed package that what is installed does not meet.
+
+    package, release: what requires it. needs: the requirement, as pip takes it.
+    found: the release that is installed; "" if there is none.
+    """
+
+    package: str
+    release: str
+    needs: str
+    found: str
+
+    def __str__(self) -> str:
+        state = f"{self.found} is installed" if self.found else "it is not installed"
+        return f"{self.package} {self.release} needs {self.needs}, and {state}"
+
+    @property
+    def command(self) -> str:
+        """Return the command that installs what is required."""
+        return f"pip install {shlex.quote(self.needs)}"
+
+
+def installed_release(package: str) -> str:
+    """Return the release of a package that is installed in this Python, or ""."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def misfits(packages: Iterable[str]) -> Iterator[Misfit]:
+    """Find requirements of installed packages that are not met; needs the package `packaging`."""
+    try:
+        from packaging.requirements import Requirement
+    except ImportError:
+        message = "it is not installed, and doctor compares requirements with it"
+        raise fail("missing-backend", "packaging", message, "pip install packaging") from None
+    for package in packages:
+        try:
+            found = metadata.distribution(package)
+        except metadata.PackageNotFoundError:
+            continue
+        for text in found.requires or ():
+            needed = Requirement(text)
+            if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
+                continue
+            here = installed_release(needed.name)
+            if not here or not needed.specifier.contains(here, prereleases=True):
+                needs = f"{needed.name}{needed.specifier}"
+                yield Misfit(package, found.version, needs, here)
+
 
 #: Findings of one program that are kept; a program may refuse each of many tensors.
 _MOST: Final = 1000

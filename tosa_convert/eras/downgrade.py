@@ -10,8 +10,7 @@ from functools import partial
 from math import prod
 from typing import Final
 
-from tosa_convert.builder.block_editor import BlockEditor
-from tosa_convert.builder.edit import rewrite
+from tosa_convert.builder.edit import BlockEditor, rewrite
 from tosa_convert.eras.dialect_states import (
     BLOCK_SCALES,
     DENSE_ARRAYS,

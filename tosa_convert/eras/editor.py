@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
-from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.builder.edit import BlockEditor
 from tosa_convert.builder.values import Data, DTypeLike
 from tosa_convert.eras.dialect_states import (
     ATTRIBUTES,

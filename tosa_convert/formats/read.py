@@ -184,12 +184,12 @@ def _read_alone(
 
         return read_flatbuffer(opened.data, opened.where, options.limits, upgrade)
     if opened.format in ("vgf", "spv"):
-        from tosa_convert.formats.vgf.read import read_vgf
+        from tosa_convert.formats.vgf import read_vgf
 
         return read_vgf(opened.data, opened.where, options.func)
     if opened.format == "pte":
-        from tosa_convert.formats.pte.payloads import vgf_payload
-        from tosa_convert.formats.vgf.read import read_vgf
+        from tosa_convert.formats.pte import vgf_payload
+        from tosa_convert.formats.vgf import read_vgf
 
         return read_vgf(vgf_payload(opened.data, opened.where, options.func), opened.where)
     from tosa_convert.formats.json.read import read as read_json
@@ -291,11 +291,11 @@ def function_names(opened: Input) -> list[str]:
 def programs(opened: Input) -> tuple[list[str], list[str]]:
     """Return the names of programs in a VGF file or an ExecuTorch program, and what else is there."""
     if opened.format in ("vgf", "spv"):
-        from tosa_convert.formats.vgf.read import segments
+        from tosa_convert.formats.vgf import segments
 
         return segments(opened.data, opened.where)
     if opened.format == "pte":
-        from tosa_convert.formats.pte.payloads import payloads
+        from tosa_convert.formats.pte import payloads
 
         return payloads(opened.data, opened.where)
     return [], []

@@ -31,7 +31,7 @@ from tosa_convert.process.child import temporary_folder
 from tosa_convert.process.workers import import_of_this_package
 
 if TYPE_CHECKING:
-    from tosa_convert.frontends.partial.programs import Parts
+    from tosa_convert.frontends.partial import Parts
     from tosa_convert.graph.model import Graph
     from tosa_convert.process.workers import KeptProcess
 
@@ -190,7 +190,7 @@ def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> 
         graph = finish(request, interface, scratch, options.read)
         if interface.cut is None:
             return graph
-        from tosa_convert.frontends.partial.programs import parts_of
+        from tosa_convert.frontends.partial import parts_of
 
         return parts_of(graph, interface.cut, model.shown)
 

@@ -247,7 +247,7 @@ def _program(
     # A mapped file cannot be removed on Windows, and the folder is temporary.
     copy = options.copy or os.name == "nt"
     if interface.whole is not None:
-        from tosa_convert.frontends.partial.join_programs import joined
+        from tosa_convert.frontends.partial import joined
 
         if options.narrow:
             message = f"programs of {request.frontend} have no types that can be narrowed"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, overload
 
 from tosa_convert.builder.values import Data, DTypeLike
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.running.operator_functions import GraphStatus as GraphStatus
 from tosa_convert.golden.running.operator_functions import run as run
 from tosa_convert.graph.dtypes import BlockSize, NanPropagationMode, ResizeMode, RoundingMode

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.builder.edit import BlockEditor
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.constant import Constant, constant_of
 from tosa_convert.graph.dtypes import DTYPES, FLOATS, INT64, DType

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
 
-from tosa_convert.builder.block_editor import BlockEditor
-from tosa_convert.builder.edit import change_blocks
+from tosa_convert.builder.edit import BlockEditor, change_blocks
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, AttributeValue, OperatorSpec, operator
 from tosa_convert.rewrites.operator_pass import Recorder

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
-from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.builder.edit import BlockEditor
 from tosa_convert.graph.model import DYNAMIC, Operator, Tensor
 from tosa_convert.rewrites.move_layouts import RESHAPE, TRANSPOSE, is_order, is_reshape, order_of
 

@@ -10,8 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.builder.block_editor import BlockEditor
-from tosa_convert.builder.edit import change_blocks
+from tosa_convert.builder.edit import BlockEditor, change_blocks
 from tosa_convert.graph.constant import Constant, constant_of
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, AttributeValue, operator

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tosa_convert.builder.block_editor import BlockEditor
-from tosa_convert.builder.edit import change_blocks
+from tosa_convert.builder.edit import BlockEditor, change_blocks
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
 from tosa_convert.graph.opset import OperatorSpec
 from tosa_convert.graph.shown import Shown

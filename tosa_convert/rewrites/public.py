@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.builder.edit import BlockEditor
 from tosa_convert.errors import TosaConvertError, refuse_unknown
 from tosa_convert.extensions import broken, failed, find_extension, is_extension
 from tosa_convert.graph.model import Graph, Operator, require_graphs

@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.builder.block_editor import BlockEditor
-from tosa_convert.builder.edit import change_blocks
+from tosa_convert.builder.edit import BlockEditor, change_blocks
 from tosa_convert.builder.rescale import fixed_points
 from tosa_convert.graph.dtypes import FP32, INT8, INT32, RoundingMode
 from tosa_convert.graph.model import Block, Graph, Operator

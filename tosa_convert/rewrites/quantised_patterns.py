@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tosa_convert.builder.block_editor import BlockValues
+from tosa_convert.builder.edit import BlockValues
 from tosa_convert.graph.dtypes import FP32, INT8, INT16, INT32
 from tosa_convert.graph.model import Block, Operator, element_value
 

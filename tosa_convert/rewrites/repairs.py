@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.builder.edit import BlockEditor
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BY_NAME, FLOATS, INT8, INT32, INT64, dtype
 from tosa_convert.graph.model import DYNAMIC, Operator

@@ -12,8 +12,7 @@ from weakref import WeakKeyDictionary, proxy
 import numpy as np
 import numpy.typing as npt
 
-from tosa_convert.builder.block_editor import BlockEditor
-from tosa_convert.builder.edit import change_blocks
+from tosa_convert.builder.edit import BlockEditor, change_blocks
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Tensor

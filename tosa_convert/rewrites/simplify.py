@@ -9,8 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.builder.block_editor import BlockEditor, constant_key
-from tosa_convert.builder.edit import change_blocks
+from tosa_convert.builder.edit import BlockEditor, change_blocks, constant_key
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.derived import touches_variables, unrun_regions
 from tosa_convert.graph.dtypes import FLOATS, INT8, INT16, INT32, INT64, DType, RoundingMode

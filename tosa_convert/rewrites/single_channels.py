@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.builder.edit import BlockEditor
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import operator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.builder.edit import BlockEditor
 from tosa_convert.graph.model import Operator
 
 TOSA_PROTOCOL = 1

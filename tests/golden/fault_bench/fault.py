@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.builder import Builder
-from tosa_convert.golden.arrays.by_name import Array, slots
+from tosa_convert.golden.arrays import Array, slots
 from tosa_convert.golden.backends.isolated import part_of
 from tosa_convert.golden.running.programs import STATE_PREFIX
 from tosa_convert.graph import Block, Graph, Operator

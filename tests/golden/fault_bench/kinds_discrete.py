@@ -11,7 +11,7 @@ from golden.fault_bench.fault import Change, Fault, FaultyMachine, at_target, fa
 from golden.fault_bench.programs import FLOATS, in_type, instead, of_operands
 
 from tosa_convert.builder import Builder, DTypeName
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.graph import Graph, Operator
 
 #: Adds what decides, and operators after it.

@@ -12,7 +12,7 @@ from golden.fault_bench.programs import FLOATS, instead, of_operands, place, wit
 from golden.fault_bench.programs import rows as _rows
 
 from tosa_convert.builder import Builder, DTypeName
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.graph import Graph
 
 rows = partial(_rows, family="structure")

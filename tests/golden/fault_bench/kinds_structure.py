@@ -13,7 +13,7 @@ from golden.fault_bench.programs import FLOATS, finished, fused, instead, place
 from golden.fault_bench.programs import rows as _rows
 
 from tosa_convert.builder import Builder, DTypeName
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.running.programs import variables_of, with_variables
 from tosa_convert.graph import Block, Graph, Operator, Region
 from tosa_convert.graph.opset import VARIABLE_WRITE

@@ -18,7 +18,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     rules,
     same_values,
 )
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.running.programs import STATE_PREFIX
 from tosa_convert.golden.running.run_graph import compute
 from tosa_convert.golden.running.run_options import RunOptions

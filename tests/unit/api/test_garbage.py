@@ -12,7 +12,7 @@ import pytest
 from unit.building import branching
 
 from tosa_convert import api
-from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.builder.edit import BlockEditor
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.model import Operator
 from tosa_convert.io.garbage_collection import garbage_collection_paused

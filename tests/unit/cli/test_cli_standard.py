@@ -21,7 +21,7 @@ from manual.commands import verbs
 from tosa_convert.cli.main import run, tosa_flatbuffer
 from tosa_convert.cli.option import Folder, NamesFile, Option
 from tosa_convert.formats.write import dumps
-from tosa_convert.golden.arrays.by_name import save_npz
+from tosa_convert.golden.arrays import save_npz
 from tosa_convert.graph import Graph, compare
 from tosa_convert.io.formats import WRITTEN, sniff
 

@@ -12,7 +12,7 @@ from refusing import refused
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.qualify.models.find_cases import files_of_model, find_cases
+from tosa_convert.qualify.suite.model_cases import files_of_model, find_cases
 
 TFLITE = model([TensorRow("x", "float32", (2,))], [], [0], [0])
 

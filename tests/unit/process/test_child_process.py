@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tosa_convert.api import save
-from tosa_convert.golden.arrays.by_name import save_npz
+from tosa_convert.golden.arrays import save_npz
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.process.child import (
     STDERR_BYTES,

@@ -34,8 +34,7 @@ from tosa_convert.frontends.tflite.read import (
     TfliteFile,
     operator_name,
 )
-from tosa_convert.frontends.tflite.rules.custom import custom
-from tosa_convert.frontends.tflite.table import DECIDING, OF_SPECTRA, RULES
+from tosa_convert.frontends.tflite.table import DECIDING, OF_SPECTRA, RULES, custom
 from tosa_convert.frontends.tflite.unlowered import refusal_of_unmade
 from tosa_convert.frontends.unlowered import advice, place_text
 from tosa_convert.graph.constant import sign_extend, unpack

@@ -28,7 +28,7 @@ from tosa_convert.golden.accuracy.criteria import (
     criterion_for,
     is_integer,
 )
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.graph.shown import Shown
 
 # -- how large the errors of a tensor are, added part by part: memory does not grow with it --------

@@ -25,7 +25,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     numbers,
     same_values,
 )
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import counted
 

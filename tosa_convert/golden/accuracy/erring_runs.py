@@ -26,7 +26,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     rule_of,
     terms_of_sum,
 )
-from tosa_convert.golden.arrays.by_name import Array, Arrays
+from tosa_convert.golden.arrays import Array, Arrays
 from tosa_convert.graph.derived import extract, reachable
 from tosa_convert.graph.dtypes import FP32, DType
 from tosa_convert.graph.model import Block, Graph, Operator, element_value

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.running.programs import writes_variables
 from tosa_convert.graph import dtypes
 from tosa_convert.graph.derived import extract_region, reachable, touches_variables

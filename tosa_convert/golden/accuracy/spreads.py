@@ -30,7 +30,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     rule_of,
     same_values,
 )
-from tosa_convert.golden.arrays.by_name import Array, Arrays
+from tosa_convert.golden.arrays import Array, Arrays
 from tosa_convert.graph.derived import extract, touches_variables
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path

@@ -57,7 +57,7 @@ from tosa_convert.golden.accuracy.spreads import (
     spread_of,
     spread_of_scales,
 )
-from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Arrays, Lazy, subfolder
+from tosa_convert.golden.arrays import SCALE_SUFFIX, Array, Arrays, Lazy, subfolder
 from tosa_convert.golden.running.programs import STATE_PREFIX, variables_of, with_final_states
 from tosa_convert.golden.running.run_graph import bounds_in_folder, run_in_folder
 from tosa_convert.golden.running.run_options import RunOptions

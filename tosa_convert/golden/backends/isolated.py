@@ -16,7 +16,7 @@ from typing import Final
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.read import open_input
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     INT48,
     SCALE_SUFFIX,
     Array,

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail, suggest
 from tosa_convert.extensions import PREFIX, find_extension, is_extension, near_extension
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     Array,
     file_errors,
     read_npy,

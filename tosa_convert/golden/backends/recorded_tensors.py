@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tosa_convert.golden.accuracy.comparison import BLOCK, ErrorStatistics, StatisticsBuilder
-from tosa_convert.golden.arrays.by_name import Array, slots
+from tosa_convert.golden.arrays import Array, slots
 from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.graph.model import Graph, name_in_location, operator_path
 from tosa_convert.io.files import read_json

@@ -21,7 +21,7 @@ import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.extensions import find_extension, is_extension
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     Array,
     Arrays,
     LazyArrays,
@@ -394,8 +394,7 @@ def run_original(
             if pairs is not None:
                 write_scratch(files / "results.json", [json.dumps(pairs.outputs).encode()])
             if is_double:
-                source = Path(__file__).with_name("in_double.py")
-                write_scratch(files / source.name, [source.read_bytes()])
+                write_scratch(files / "in_double", [])
             outputs, steps = run_worker(machine, software, original, given, files)
         changed = numbered(files, "changed")
         answer = in_program_types(graph, by_position(graph, outputs, software, changed))

@@ -16,7 +16,7 @@ import numpy as np
 from tosa_convert.errors import Findings, fail
 from tosa_convert.frontends.tflite.read import DamagedError, TfliteFile, read_tflite
 from tosa_convert.golden.accuracy.error_bounds import axis_of
-from tosa_convert.golden.arrays.by_name import Slot, slots
+from tosa_convert.golden.arrays import Slot, slots
 from tosa_convert.golden.running.programs import input_slots, output_slots
 from tosa_convert.graph.dtypes import DTYPES, FLOATS
 from tosa_convert.graph.model import Block, Graph, Operator, name_in_location, quoted

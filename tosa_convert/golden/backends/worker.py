@@ -5,7 +5,7 @@
 The working folder has the inputs as in0.npy, in1.npy, ... in the model's order, and `types.json` with
 the names of their types: numpy reads those that it lacks as opaque bytes. If there is `calls.json`,
 inputs and outputs are those of several calls in a row; call0.npz, ... get the states after each call
-that the file names and the model has. With `in_double.py`, torch computes in FP64. TFLite returns the
+that the file names and the model has. With `in_double`, torch computes in FP64. TFLite returns the
 tensors that `results.json` numbers, and with `other_kernels` does not run its reference kernels. IREE
 compiles unless there is `module.vmfb`, which it leaves. The folder gets out0.npy, ... and, if the
 software gives them, results of operators in order as step0.npy, ..., each written before the next;
@@ -275,8 +275,8 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
             import torch.ao.quantization.fx._decomposed
         program = torch.export.load(model)
         eager, example = program.module(), program.example_inputs
-    double, is_watched = map(os.path.exists, ("in_double.py", "watched"))
-    compute = _python_file("in_double.py", "in_double").in_double(eager) if double else eager
+    is_double, is_watched = map(os.path.exists, ("in_double", "watched"))
+    compute = _in_double(torch, eager) if is_double else eager
     changed = itertools.count()
     rows: list[Any] = []
     steps: list[Any] = []
@@ -307,6 +307,40 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
     if is_watched:
         _describe(rows)
     return outputs, steps
+
+
+def _in_double(torch: Any, module: Any) -> Callable[..., Any]:
+    """Return a function that computes in FP64 what a module of torch computes in FP32.
+
+    Its weights are converted, and so are tensors and types that operators get: constants and casts of
+    the model. Elements of 16 bits and fewer keep their type, which the model chose.
+    """
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_map
+
+    def wider(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.double() if value.dtype == torch.float32 else value
+        return torch.float64 if value is torch.float32 else value
+
+    base: Any = TorchDispatchMode
+
+    class InDouble(base):  # type: ignore[misc]
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            args, kwargs = tree_map(wider, (args, kwargs or {}))
+            return func(*args, **kwargs)
+
+    if isinstance(module, torch.nn.Module):
+        module._apply(wider)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tree_map(wider, (args, kwargs))
+        with InDouble():
+            return module(*args, **kwargs)
+
+    return call
 
 
 def _watched(torch: Any, module: Any, rows: list[Any], steps: list[Any]) -> Callable[..., Any]:

@@ -24,7 +24,7 @@ from tosa_convert.golden.accuracy.criteria import (
     criterion_for,
 )
 from tosa_convert.golden.accuracy.verdict import checks_for, origins
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     SCALE_SUFFIX,
     Array,
     Arrays,

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.edges.operator_edges import Demand, EdgeTarget
 from tosa_convert.golden.edges.values import (
     INFINITE,

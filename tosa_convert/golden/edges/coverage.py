@@ -27,7 +27,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     rule_of,
     terms_of_sum,
 )
-from tosa_convert.golden.arrays.by_name import Array, Arrays
+from tosa_convert.golden.arrays import Array, Arrays
 from tosa_convert.golden.edges.back_propagation import (
     extreme_counts,
     extreme_labels,

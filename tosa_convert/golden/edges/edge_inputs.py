@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.golden.arrays.by_name import Array, Arrays, Slot, match
+from tosa_convert.golden.arrays import Array, Arrays, Slot, match
 from tosa_convert.golden.edges.back_propagation import back_propagate, extreme_targets
 from tosa_convert.golden.edges.coverage import (
     CoverageWatch,

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.edges.values import (
     ALL,
     INFINITE,

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Arrays, Slot
+from tosa_convert.golden.arrays import SCALE_SUFFIX, Array, Arrays, Slot
 from tosa_convert.golden.running.programs import inputs_of
 from tosa_convert.golden.running.random_inputs import random_array
 from tosa_convert.graph.derived import computed_tensors, with_main

@@ -25,7 +25,7 @@ from tosa_convert.golden.accuracy.criteria import (
     Spread,
     Tolerances,
 )
-from tosa_convert.golden.arrays.by_name import Array, Arrays, Slot, match, narrowed, scratch_folder
+from tosa_convert.golden.arrays import Array, Arrays, Slot, match, narrowed, scratch_folder
 from tosa_convert.golden.checking.check import Reference
 from tosa_convert.golden.running.programs import as_graph, input_slots, output_slots
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions

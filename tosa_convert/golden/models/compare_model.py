@@ -18,7 +18,7 @@ from tosa_convert.frontends.table import FRONTENDS, RUNTIMES, Installed, fronten
 from tosa_convert.golden.accuracy.comparison import Comparison, TensorComparison
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, is_integer
 from tosa_convert.golden.accuracy.error_bounds import same_values
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     Array,
     Arrays,
     LazyArrays,

@@ -17,7 +17,7 @@ from tosa_convert.builder.calls import parameters
 from tosa_convert.builder.infer_results import UNKNOWN, Known, choices_of_operand
 from tosa_convert.builder.values import WrongArgument
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.arrays.by_name import Array, Slot
+from tosa_convert.golden.arrays import Array, Slot
 from tosa_convert.golden.running.programs import (
     input_arrays,
     input_slots,

@@ -12,7 +12,7 @@ from tosa_convert.custom import give_meaning
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats.read import open_input, read_module, weights_beside
 from tosa_convert.formats.read import read as read_graph
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     Array,
     Arrays,
     Slot,

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from tosa_convert.errors import Findings, fail, suggest
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     SCALE_SUFFIX,
     Array,
     Slot,

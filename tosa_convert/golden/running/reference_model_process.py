@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.arrays.by_name import temporary_file_errors, write_scratch
+from tosa_convert.golden.arrays import temporary_file_errors, write_scratch
 from tosa_convert.graph.model import Block, Graph
 from tosa_convert.installation import install_command
 from tosa_convert.process.child import Ended, run_child

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail, suggest
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     SCALE_SUFFIX,
     Array,
     Arrays,

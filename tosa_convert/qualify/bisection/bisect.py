@@ -20,7 +20,7 @@ import numpy as np
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     Array,
     Arrays,
     LazyArrays,

@@ -16,7 +16,7 @@ from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import Tolerances
 from tosa_convert.golden.accuracy.verdict import origins
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     SCALE_SUFFIX,
     Array,
     Arrays,

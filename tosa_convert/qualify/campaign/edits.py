@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.builder.edit import BlockEditor
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import Array, Arrays
+from tosa_convert.golden.arrays import Array, Arrays
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.dtypes import RoundingMode

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Arrays
+from tosa_convert.golden.arrays import SCALE_SUFFIX, Array, Arrays
 from tosa_convert.golden.backends.isolated import REFERENCE_MODEL
 from tosa_convert.golden.backends.process import KeptWorkers, Machine
 from tosa_convert.golden.backends.runners import Backend, backend_on

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.arrays.by_name import OutputFolder, load_npz, npz_pieces, scratch_folder
+from tosa_convert.golden.arrays import OutputFolder, load_npz, npz_pieces, scratch_folder
 from tosa_convert.golden.backends.process import PACKAGES, digest, of_backend
 from tosa_convert.golden.backends.runners import ADAPTERS, ORIGINALS
 from tosa_convert.golden.running.programs import input_arrays

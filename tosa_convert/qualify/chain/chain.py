@@ -18,7 +18,7 @@ from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.frontends.table import frontend, recognize
 from tosa_convert.golden.accuracy.comparison import TensorComparison, compare_tensor
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     Array,
     Arrays,
     LazyArrays,

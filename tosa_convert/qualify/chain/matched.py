@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays
+from tosa_convert.golden.arrays import Array, LazyArrays
 from tosa_convert.golden.backends.recorded_tensors import (
     Recorded,
     Source,

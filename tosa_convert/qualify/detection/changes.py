@@ -15,7 +15,7 @@ import numpy as np
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.criteria import half_units
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
-from tosa_convert.golden.arrays.by_name import Array, Arrays, StoredArrays
+from tosa_convert.golden.arrays import Array, Arrays, StoredArrays
 from tosa_convert.golden.running.programs import STATE_PREFIX, variables_of, with_final_states
 from tosa_convert.graph.derived import touches_variables
 from tosa_convert.graph.dtypes import DType

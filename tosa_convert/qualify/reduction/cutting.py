@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import SCALE_SUFFIX, Array, Arrays
+from tosa_convert.golden.arrays import SCALE_SUFFIX, Array, Arrays
 from tosa_convert.graph.derived import computed_tensors, extract
 from tosa_convert.graph.model import Graph
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert import api
 from tosa_convert.errors import fail
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     Array,
     StoredArrays,
     file_errors,

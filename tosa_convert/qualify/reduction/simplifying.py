@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.arrays.by_name import Array, slots
+from tosa_convert.golden.arrays import Array, slots
 from tosa_convert.graph.constant import Constant, constant_of
 from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Region, Tensor

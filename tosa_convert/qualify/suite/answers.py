@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple, cast, get_args
 from xml.sax.saxutils import quoteattr
 
 from tosa_convert.errors import Finding, TosaConvertError, fail, printable, printable_lines
-from tosa_convert.golden.arrays.by_name import Array, Arrays, OutputFolder, npz_pieces
+from tosa_convert.golden.arrays import Array, Arrays, OutputFolder, npz_pieces
 from tosa_convert.io.files import file_error, open_regular, parse_json, read_json, replace_file
 from tosa_convert.process.child import Used
 from tosa_convert.qualify.reduction.cutting import nonzero_elements, reduce_data

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     INT48,
     Array,
     Arrays,

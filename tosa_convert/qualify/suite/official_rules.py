@@ -23,7 +23,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     numbers,
     overflows,
 )
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     Array,
 )
 from tosa_convert.graph.dtypes import DType, dtype

@@ -23,7 +23,7 @@ from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.comparison import compare
 from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
-from tosa_convert.golden.arrays.by_name import (
+from tosa_convert.golden.arrays import (
     SCALE_FILE,
     Array,
     Arrays,

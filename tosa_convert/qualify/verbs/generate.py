@@ -100,7 +100,7 @@ def generate(count: int | None, output: str, to: Format | None, edges: bool, **o
 
     from tosa_convert import api, golden
     from tosa_convert.cli.convert_file import save_graph
-    from tosa_convert.golden.arrays.by_name import OutputFolder, npz_pieces
+    from tosa_convert.golden.arrays import OutputFolder, npz_pieces
     from tosa_convert.io.files import STANDARD
     from tosa_convert.qualify.campaign.observe import program_like
 

@@ -165,8 +165,8 @@ def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
 
 
 def _models(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
-    from tosa_convert.qualify.models.find_cases import find_cases
-    from tosa_convert.qualify.models.run_case import Settings, model_plan
+    from tosa_convert.qualify.suite.model_cases import find_cases
+    from tosa_convert.qualify.suite.run_model_case import Settings, model_plan
 
     settings = Settings(
         frontends=tuple(filter(None, options["frontends"].split(","))),

@@ -15,7 +15,7 @@ from unit.formats.vgf.vgf_programs import FOLDER, PROGRAMS
 import tosa_convert as tc
 from tosa_convert.cli.main import run, tosa_flatbuffer
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.vgf.read import (
+from tosa_convert.formats.vgf import (
     GRAPH,
     GRAPH_END,
     read_container,

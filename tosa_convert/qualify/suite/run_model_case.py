@@ -25,7 +25,7 @@ from tosa_convert.frontends.table import FRONTENDS, missing, recognize
 from tosa_convert.frontends.unlowered import operator_and_count
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import FLOATING_POINT, Tolerances
-from tosa_convert.golden.arrays.by_name import Array, Arrays, narrowed, save_npz, scratch_folder
+from tosa_convert.golden.arrays import Array, Arrays, narrowed, save_npz, scratch_folder
 from tosa_convert.golden.backends.process import KeptWorkers, Machine, of_software
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import Reference
@@ -35,7 +35,10 @@ from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.io import log
 from tosa_convert.io.options import Narrow, ReadOptions
-from tosa_convert.qualify.models.find_cases import (
+from tosa_convert.qualify.suite.answers import Answer, Status, Verdict, nearby, used_by
+from tosa_convert.qualify.suite.engine import Plan
+from tosa_convert.qualify.suite.html_table import Page, Table
+from tosa_convert.qualify.suite.model_cases import (
     DATA_SETS,
     NODE_TEST_MODEL,
     Cases,
@@ -49,9 +52,6 @@ from tosa_convert.qualify.models.find_cases import (
     short_name,
     source_of,
 )
-from tosa_convert.qualify.suite.answers import Answer, Status, Verdict, nearby, used_by
-from tosa_convert.qualify.suite.engine import Plan
-from tosa_convert.qualify.suite.html_table import Page, Table
 
 # -- A test of ONNX: a model, its inputs, and the outputs that ONNX expects ------------------------
 

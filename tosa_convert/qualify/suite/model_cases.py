@@ -18,7 +18,7 @@ from tosa_convert.errors import Finding, Findings, TosaConvertError, fail
 from tosa_convert.frontends.onnx.header import read_onnx
 from tosa_convert.frontends.protobuf import fields, message, numbers
 from tosa_convert.frontends.table import frontend, recognize
-from tosa_convert.golden.arrays.by_name import Array, Shape, fits, load_npz
+from tosa_convert.golden.arrays import Array, Shape, fits, load_npz
 from tosa_convert.golden.backends.process import files_of_python
 from tosa_convert.graph.constant import sign_extend, unpack
 from tosa_convert.graph.model import quoted

@@ -1,1 +1,0 @@
-"""`.pte` files of ExecuTorch: what their delegates were given, such as VGF files."""

@@ -1,1 +1,0 @@
-"""Programs of which some operators do not lower."""
