@@ -100,3 +100,16 @@ def test_weights_that_are_dequantised_stay_integers(tmp_path: Path) -> None:
         block = tc.frontends.from_onnx(path, exact=exact).main
         (sums,) = [op for op in block.operators if op.spec.name == "CONV2D"]
         assert block.tensors[sums.outputs[0]].dtype.name == element
+
+
+def test_a_reshape_between_quantised_tensors_moves_integers(tmp_path: Path) -> None:
+    nodes = [
+        node("DequantizeLinear", ["x", "s", "z"], ["d"], name="a"),
+        node("Reshape", ["d", "shape"], ["r"], name="b"),
+        node("QuantizeLinear", ["r", "s", "z"], ["y"], name="c"),
+    ]
+    weights = {"s": np.float32(0.02), "z": np.int8(3), "shape": np.array([2, 12])}
+    arrays = {name: np.asarray(array) for name, array in weights.items()}
+    path = saved(tmp_path / "m.onnx", nodes, {"x": (np.int8, [4, 6])}, ["y"], arrays)
+    kinds = [op.spec.name for op in tc.frontends.from_onnx(path).main.operators]
+    assert kinds == ["CONST_SHAPE", "RESHAPE"]

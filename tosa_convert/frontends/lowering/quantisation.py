@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import ml_dtypes
@@ -93,12 +94,20 @@ def quantized(s: Scope, x: Array, scale: Array, zero: Array | None, dtype: Any) 
     """Return the nearest integers to x / scale, halves to even, plus zero, saturated."""
     if np.dtype(dtype).kind not in "iu" and carrier(dtype) != _INT8:
         raise NotLowered(f"TOSA does not quantise to {np.dtype(dtype)}")
-    wide, factor = converted(s, x, FLOAT32), converted(s, scale, FLOAT32)
+    wide, factor = unmoved(converted(s, x, FLOAT32)), converted(s, scale, FLOAT32)
     if factor.data is not None:
         return rounded(s, divided(s, wide, _ranked(factor, x)), zero, dtype)
     if factor.rank < x.rank:
         factor = movement.reshape(s, factor, (1,) * (x.rank - factor.rank) + factor.shape)
     return rounded(s, divided_once(s, wide, factor), zero, dtype)
+
+
+def unmoved(x: Array) -> Array:
+    """Return an array whose RESHAPE stays in its place: operators that quantise stay together.
+
+    `quantised-operators` recognises them so, and has the RESHAPE compute with integers.
+    """
+    return replace(x, origin=None) if x.origin and x.origin[0] == "reshaped" else x
 
 
 def rounded(s: Scope, real: Array, zero: Array | None, dtype: Any) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tosa_convert.frontends.lowering import functions, movement, reductions
 from tosa_convert.frontends.lowering.arithmetic import clamp, clip, divided, extremum
-from tosa_convert.frontends.lowering.quantisation import dequantized, limits, rounded
+from tosa_convert.frontends.lowering.quantisation import dequantized, limits, rounded, unmoved
 from tosa_convert.frontends.lowering.scope import Array, constant
 from tosa_convert.frontends.lowering.types import FLOAT32
 from tosa_convert.frontends.torch.rules.node import Node, Rule, kind_of
@@ -47,7 +47,7 @@ def _quantize(
     factor = n.convert(_of_axis(n, scale, a.rank, axis), FLOAT32)
     zero = _of_axis(n, zero_point, a.rank, axis)
     inverse = divided(s, constant(np.ones((1,) * a.rank, np.float32)), factor)
-    real = s.mul(n.convert(a, FLOAT32), inverse)
+    real = s.mul(unmoved(n.convert(a, FLOAT32)), inverse)
     if (least, most) == limits(n.dtype):
         return rounded(s, real, zero, n.dtype)
     number = zero.number()
