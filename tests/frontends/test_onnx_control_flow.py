@@ -130,6 +130,16 @@ def test_a_computed_condition_is_a_branch(flag: bool) -> None:
             id="by a condition",
         ),
         pytest.param(
+            f"""main (float[2] x, bool c) => (float[2] y) {{
+              n = Constant<value_int = 3>()
+              t = Constant<value = bool {{1}}>()
+              y = Loop<body = b {UNTIL}>(n, t, x)
+            }}""",
+            [X, np.array(True)],
+            {"WHILE_LOOP"},
+            id="by a condition, a few times at most",
+        ),
+        pytest.param(
             f"""main (float[6, 2] table, float[2] x) => (float[2] y) {{
               n = Constant<value_int = 6>()
               t = Constant<value = bool {{1}}>()
@@ -159,6 +169,29 @@ def test_a_computed_condition_is_a_branch(flag: bool) -> None:
 )
 def test_loops(text: str, inputs: Sequence[Any], expected: set[str]) -> None:
     compare(model(text), inputs, expected)
+
+
+@pytest.mark.parametrize("trips", [3, 1000])
+@pytest.mark.parametrize("body", ["still = Identity(x)", "still = Identity(going)"])
+def test_rows_of_a_loop_that_a_condition_ends_are_refused(trips: int, body: str) -> None:
+    from tosa_convert.frontends.onnx.convert import lower_graph
+    from tosa_convert.frontends.onnx.weights import Weights
+
+    given = model(f"""main (float[2] y, bool x) => (float[2] z, float[n, 2] rows) {{
+      n = Constant<value_int = {trips}>()
+      t = Constant<value = bool {{1}}>()
+      z, rows = Loop<body = b (int64 i, bool going, float[2] carried) =>
+        (bool still, float[2] total, float[2] row) {{
+          {body}
+          total = Add(carried, y)
+          row = Identity(total)
+        }}>(n, {"t" if "x" in body else "x"}, y)
+    }}""")
+    found = lower_graph(given, Weights(Path()))
+    assert found.graph is None
+    assert [row.reason for row in found.problems] == [
+        "how often it runs is computed, and so is the size of its results"
+    ]
 
 
 def test_what_is_known_of_a_sequence_costs_no_operator() -> None:

@@ -66,6 +66,7 @@ def quantised(x: Any) -> Any:
         ops.dequantize_per_channel(rows, scales, zeros, 0, -128, 127, torch.int8),
         ops.dequantize_per_channel(rows.T, scales, None, 1, -128, 127, torch.int8),
         *ops.choose_qparams_symmetric.tensor(x, 0, 255, 1e-8, torch.uint8),
+        torch._int_mm(rows, signed[:20].reshape(4, 5)),
     )
 
 
@@ -106,6 +107,7 @@ def placed(x: Any) -> Any:
         x[:20].reshape(4, 5).scatter(0, index, -1.0),
         *(copy, copy.index_fill(1, index[0] - 3, 7.0), copy.index_fill(0, index[0], x[1])),
         *(pad(rows, (1, -1), mode="reflect"), pad(rows, (-2, 3), mode="replicate")),
+        *(pad(x[:2], (3, -2), value=7.0), pad(x[:2], (-2, 1), value=7.0)),
         aten.fake_quantize_per_tensor_affine(x * 0.3, 0.1, 3, -128, 127),
         torch.fake_quantize_per_channel_affine(
             rows[0] * 0.3, scale, torch.zeros(24, dtype=torch.int32), 0, -8, 7

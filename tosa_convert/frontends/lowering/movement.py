@@ -196,12 +196,15 @@ def pad(s: Scope, a: Array, low: Sequence[int], high: Sequence[int], value: Oper
     """Add elements before and after each dimension; negative numbers remove elements."""
     starts = [max(0, -n) for n in low]
     stops = [size - max(0, -n) for size, n in zip(a.shape, high, strict=True)]
+    filled = value if isinstance(value, Array) else s.aligned([value], a.dtype)[0]
+    if a.size and any(stop <= start for start, stop in zip(starts, stops, strict=True)):
+        sizes = [n + size + m for n, size, m in zip(low, a.shape, high, strict=True)]
+        return broadcast_to(s, reshape(s, filled, (1,) * a.rank), sizes)
     if any(starts) or tuple(stops) != a.shape:
         a = cut(s, a, starts, stops)
     before, after = [max(0, n) for n in low], [max(0, n) for n in high]
     if not any(before) and not any(after):
         return a
-    filled = value if isinstance(value, Array) else s.aligned([value], a.dtype)[0]
     number = filled.number()
     if a.data is not None and number is not None:
         if np.array_equal(a.number(), number) and a.number() is not None:

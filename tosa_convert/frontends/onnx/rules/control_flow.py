@@ -80,6 +80,9 @@ def _arrays(items: Sequence[Item]) -> list[Array]:
 # -- loops ---------------------------------------------------------------------------------------
 
 
+_COMPUTED_SIZE: Final = "how often it runs is computed, and so is the size of its results"
+
+
 def _loop(n: Node) -> list[Item]:
     graph = n.get("body")
     trips = n.optional(0)
@@ -97,13 +100,13 @@ def _loop(n: Node) -> list[Item]:
     for index in range(count):
         given = [constant(np.array(index, np.int64)), constant(np.array(True)), *carried]
         going, *made = n.run(graph, given)
+        goes_on = going.data if isinstance(going, Array) else None
+        if goes_on is None and index + 1 < count:
+            return list(_while(n, trips, condition))
         carried = made[: len(carried)]
         for row, item in zip(rows, _arrays(made[len(carried) :]), strict=True):
             row.append(item)
-        if not isinstance(going, Array) or going.data is None:
-            if index + 1 < count:
-                raise NotLowered("it ends by a condition that is computed")
-        elif not going.data.reshape(-1)[0]:
+        if goes_on is not None and not goes_on.all():
             break
     return [*carried, *(_stacked(n.scope, row) for row in rows)]
 
@@ -124,8 +127,8 @@ def _while(n: Node, trips: Array | None, condition: Array | None) -> list[Array]
     names = _captured(n, [graph])
     scanned = len(graph.output) - 1 - len(carried)
     known = trips is not None and trips.data is not None
-    if scanned and not known:
-        raise NotLowered("how often it runs is computed, and so is the size of its results")
+    if scanned and not (known and (condition is None or condition.data is not None)):
+        raise NotLowered(_COMPUTED_SIZE)
     limit = None if trips is None else index32(s, movement.reshape(s, trips, ()))
     first = constant(np.zeros((1,), np.int32))
     going = constant(np.ones((1,), np.bool_))
@@ -146,8 +149,12 @@ def _while(n: Node, trips: Array | None, condition: Array | None) -> list[Array]
         held: dict[str, Item] = dict(zip(names, given, strict=False))
         outer: Names = ChainMap(held, n.names)
         index = converted(scope, movement.reshape(scope, inner[0], ()), INT64)
-        arguments = [index, movement.reshape(scope, inner[1], ()), *inner[2 : 2 + len(carried)]]
+        # Results have a row for each iteration, so that no condition may end it before.
+        goes_on = constant(np.array(True)) if scanned else movement.reshape(scope, inner[1], ())
+        arguments = [index, goes_on, *inner[2 : 2 + len(carried)]]
         made = _arrays(n.run(graph, arguments, scope, outer))
+        if scanned and not (made[0].data is not None and made[0].data.all()):
+            raise NotLowered(_COMPUTED_SIZE)
         rows = [
             with_row(scope, table, inner[0], row)
             for table, row in zip(inner[2 + len(carried) :], made[1 + len(carried) :], strict=True)

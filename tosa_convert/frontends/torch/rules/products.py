@@ -220,6 +220,7 @@ def _solve_by_factor(n: Node, b: Array, factor: Array, upper: bool = False) -> A
 
 RULES: Final[dict[str, Rule]] = {
     "mm": product,
+    "_int_mm": product,
     "bmm": product,
     "addmm": _sum_and_product,
     "baddbmm": _sum_and_product,
