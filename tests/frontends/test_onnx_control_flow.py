@@ -351,3 +351,28 @@ def test_a_slice_that_an_open_size_may_clamp_is_refused(
         }}"""
     )
     assert (lower_model(given, Weights(Path()), ()).graph is None) is is_refused
+
+
+def test_nodes_in_another_order_are_put_in_order() -> None:
+    text = "main (float[2] x) => (float[2] y) { y = Add(twice, x) twice = Neg(x) }"
+    compare(model(text), [X], {"NEGATE", "ADD"})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "where", "reason"),
+    [
+        ("y = Add(a, x) a = Neg(y)", "", "its nodes take each other's results"),
+        (
+            "b = Neg(a) y = Add(b, x)",
+            "b",
+            'its input "a" is no input of the model, and no node gives it',
+        ),
+    ],
+)
+def test_results_that_no_node_gives_are_named(nodes: str, where: str, reason: str) -> None:
+    from tosa_convert.frontends.onnx.convert import lower_graph
+    from tosa_convert.frontends.onnx.weights import Weights
+
+    found = lower_graph(model(f"main (float[2] x) => (float[2] y) {{ {nodes} }}"), Weights(Path()))
+    assert found.graph is None
+    assert [(row.where, row.reason) for row in found.problems] == [(where, reason)]

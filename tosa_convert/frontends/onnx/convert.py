@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError
 from pathlib import Path
 from typing import Any, Final
 
@@ -286,7 +287,13 @@ def lower_graph(
     try:
         results = walk.graph(scope, graph, given)
     except Stop:
+        if not walk.problems and walk.unmade is not None:
+            kind, where, name = walk.unmade
+            reason = f'its input "{name}" is no input of the model, and no node gives it'
+            walk.problems.append(unlowered(f"onnx.{kind}", where, reason))
         return Lowered(None, walk.problems)
+    except CycleError:
+        return Lowered(None, [unlowered(THE_MODEL, "", "its nodes take each other's results")])
     except RecursionError:
         return Lowered(None, [unlowered(THE_MODEL, "", "its functions call one another")])
     if not walk.problems:

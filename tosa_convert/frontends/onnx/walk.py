@@ -8,6 +8,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from graphlib import TopologicalSorter
 from typing import Any, Final
 
 import numpy as np
@@ -99,6 +100,8 @@ class Walk:
         self.problems: list[Unlowered] = []
         self.decisions: list[Decision] = []
         self.remarks: dict[str, None] = {}
+        #: The first node that takes what no node gave: its operator, its place, and that name.
+        self.unmade: tuple[str, str, str] | None = None
         self._place = ""
         self._depth = -1
 
@@ -132,8 +135,10 @@ class Walk:
             self._place = place or node.name or next(filter(None, node.output), "")
             escaped = re.sub(r'(["\\])', r"\\\1", self._place)
             scope.builder.location = f'loc("{escaped}")'
-            if any(name and name not in names for name in node.input):
-                continue  # It is made of what did not lower.
+            unknown = [name for name in node.input if name and name not in names]
+            if unknown:  # It is made of what did not lower.
+                self.unmade = self.unmade or (node.op_type, self._place, unknown[0])
+                continue
             try:
                 given = [names[name] if name else None for name in node.input]
                 found = self.node(scope, node, given, names)
@@ -350,10 +355,18 @@ def _are_known(given: Sequence[Item | None]) -> bool:
 
 
 def _needed(nodes: Iterable[Any], results: Iterable[str]) -> list[Any]:
-    """Return the nodes that results depend on."""
+    """Return the nodes that results depend on, each after those that make what it takes.
+
+    ONNX asks for this order; onnxruntime does not.
+    """
+    rows = list(nodes)
+    made_by = {name: index for index, node in enumerate(rows) for name in node.output if name}
+    takes = [{made_by[name] for name in names_used(node) if name in made_by} for node in rows]
+    if any(max(indices, default=-1) >= index for index, indices in enumerate(takes)):
+        rows = [rows[index] for index in TopologicalSorter(dict(enumerate(takes))).static_order()]
     used = set(results)
     found = []
-    for node in reversed(list(nodes)):
+    for node in reversed(rows):
         if not used.isdisjoint(node.output):
             found.append(node)
             used.update(names_used(node))
