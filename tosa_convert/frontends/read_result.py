@@ -31,13 +31,14 @@ from tosa_convert.frontends.unlowered import line_of, name_of, place_text
 from tosa_convert.graph.constant import Constant, constant_of
 from tosa_convert.graph.derived import rename_in_order, unused_name, with_main
 from tosa_convert.graph.dtypes import INT64
-from tosa_convert.graph.model import Block, Graph, Operator, Tensor, counted
+from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Tensor, counted
 from tosa_convert.graph.opset import IDENTITY, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.graph.static_shapes import open_inputs
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.rewrites.table import EXACT
+from tosa_convert.rules.infer import infer
 from tosa_convert.rules.validate import Validator
 
 if TYPE_CHECKING:
@@ -203,6 +204,7 @@ def _beyond_1_0(graph: Graph, interface: Interface) -> Iterator[str]:
         if not any(remark.startswith(f"{begin}:") for remark in interface.remarks):
             option = shlex.join(["--input-shape", f"{name}={sizes.replace('?', '1')}"])
             yield f"{begin}: {sizes}; set them when you convert: {option}"
+    yield from _sizes_that_do_not_fit(graph)
     found = {
         name: None
         for _, block in graph.blocks()
@@ -215,6 +217,31 @@ def _beyond_1_0(graph: Graph, interface: Interface) -> Iterator[str]:
             f"{counted(len(found), 'tensor')} of INT64 {'needs' if len(found) == 1 else 'need'} "
             f"EXT-INT64 of TOSA 1.1: {values}; to compute in 32 bits instead: --narrow i64"
         )
+
+
+#: Sizes of batches and of other dimensions that are not fixed: what frontends try, and their neighbours.
+_SIZES: Final = ((3, 96), (4, 96), (3, 97))
+
+
+def _sizes_that_do_not_fit(graph: Graph) -> Iterator[str]:
+    """Say for which sizes of open inputs the operators do not fit: strides divide only some."""
+    shapes = {name: graph.main.tensors[name].shape for name, _ in open_inputs(graph)}
+
+    def refusal(batch: int, others: int) -> str:
+        given = {
+            name: tuple((others if axis else batch) if n == DYNAMIC else n for axis, n in row)
+            for name, row in ((name, enumerate(shape or ())) for name, shape in shapes.items())
+        }
+        try:
+            infer(graph, given)
+        except TosaConvertError as error:
+            first = error.findings[0]
+            sizes = ", ".join(f"{name}={'x'.join(map(str, row))}" for name, row in given.items())
+            return f"not all sizes fit the program; with {sizes}, {first.where}: {first.message}"
+        return ""
+
+    if shapes and None not in shapes.values() and not refusal(*_SIZES[0]):
+        yield from filter(None, (refusal(*sizes) for sizes in _SIZES[1:]))
 
 
 def _values_of_model(graph: Graph, interface: Interface, values: list[str]) -> str:

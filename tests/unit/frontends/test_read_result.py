@@ -34,3 +34,22 @@ def test_narrowed_values_are_named_as_in_the_model(
     assert caplog.messages == [
         "narrowed i64 to i32 in 6 tensors: ids, net.py:7, bias, scores, and 1 without a name"
     ]
+
+
+@pytest.mark.parametrize(("kernel", "messages"), [(2, 2), (1, 1)])
+def test_sizes_that_do_not_fit_an_open_program_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kernel: int, messages: int
+) -> None:
+    program = f"""
+    func.func @main(%arg0: tensor<?x?x?x3xf32>) -> tensor<?x?x?x3xf32> {{
+      %0 = tosa.max_pool2d %arg0 {{kernel = array<i64: {kernel}, {kernel}>,
+        pad = array<i64: 0, 0, 0, 0>, stride = array<i64: {kernel}, {kernel}>}}
+        : (tensor<?x?x?x3xf32>) -> tensor<?x?x?x3xf32>
+      return %0 : tensor<?x?x?x3xf32>
+    }}"""
+    (tmp_path / PROGRAM_FILE).write_text(program, encoding="utf-8")
+    values = Value(name="x", dtype="float32", shape=(-1, -1, -1, 3))
+    interface = Interface(inputs=[values], outputs=[values])
+    finish(Request(frontend="onnx", source="net.onnx"), interface, tmp_path, ReadOptions())
+    assert len(caplog.messages) == messages
+    assert ("with x=3x97x97x3" in caplog.messages[-1]) == (messages == 2)
