@@ -107,6 +107,7 @@ def placed(x: Any) -> Any:
         x[:20].reshape(4, 5).scatter(0, index, -1.0),
         *(copy, copy.index_fill(1, index[0] - 3, 7.0), copy.index_fill(0, index[0], x[1])),
         *(pad(rows, (1, -1), mode="reflect"), pad(rows, (-2, 3), mode="replicate")),
+        *(pad(rows, (-1, 2), mode="circular"), pad(rows, (2, -1), mode="circular")),
         *(pad(x[:2], (3, -2), value=7.0), pad(x[:2], (-2, 1), value=7.0)),
         aten.fake_quantize_per_tensor_affine(x * 0.3, 0.1, 3, -128, 127),
         torch.fake_quantize_per_channel_affine(

@@ -60,11 +60,17 @@ def _mirrored(at: Matrix, size: int) -> Matrix:
 
 
 def padded(s: Scope, a: Array, pads: Mapping[int, tuple[int, int]], mode: str) -> Array:
-    """Pad with elements of the array itself. pads: axis -> how many before it and after it."""
+    """Pad with elements of the array itself. pads: axis -> how many before it and after it.
+
+    Negative numbers remove elements, which "wrap" does not bring back.
+    """
     indices = {}
     for axis, (before, after) in pads.items():
-        size = a.shape[axis]
-        indices[axis] = PADS[mode](np.arange(-before, size + after), size)
+        first, size = 0, a.shape[axis]
+        if mode == "wrap":
+            first, before = max(0, -before), max(0, before)
+            size, after = size - first + min(0, after), max(0, after)
+        indices[axis] = first + PADS[mode](np.arange(-before, size + after), size)
     return selected(s, a, indices)
 
 
