@@ -11,7 +11,7 @@ import numpy as np
 
 from tosa_convert.builder.edit import BlockEditor, change_blocks
 from tosa_convert.builder.rescale import fixed_points
-from tosa_convert.graph.dtypes import FP32, INT8, INT32, RoundingMode
+from tosa_convert.graph.dtypes import FP32, INT8, INT32, ResizeMode, RoundingMode
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.opset import operator
 from tosa_convert.reference.call import Call, Type, store
@@ -33,8 +33,13 @@ from tosa_convert.rewrites.quantised_patterns import (
 
 # -- tensors of FP32 as sums of INT32 with scales: what is computed of dequantised tensors ---------
 
-#: Operators that move elements, or choose the greatest of them.
-MOVES: Final = frozenset(("MAX_POOL2D", "PAD", "RESHAPE", "REVERSE", "SLICE", "TRANSPOSE"))
+#: Operators that move elements, or choose the greatest or the least of them.
+_MOVES: Final = frozenset(
+    (
+        *("GATHER", "MAX_POOL2D", "PAD", "REDUCE_MAX", "REDUCE_MIN"),
+        *("RESHAPE", "REVERSE", "SLICE", "TILE", "TRANSPOSE"),
+    )
+)
 #: Those of them that move INT32 with a scale for each channel.
 _MOVES_CHANNELS: Final = frozenset(("RESHAPE", "TRANSPOSE"))
 #: Operator that sums products -> the axes of its weights that are output channels.
@@ -43,6 +48,7 @@ _CHANNELS: Final = {
     "CONV3D": (0,),
     "DEPTHWISE_CONV2D": (2, 3),
     "MATMUL": (-1,),
+    "TRANSPOSE_CONV2D": (0,),
 }
 #: The largest factor of a RESCALE, and the smallest, that 31 bits hold.
 FACTORS: Final = (2.0**-30, 2.0**20)
@@ -52,6 +58,10 @@ MOST: Final = 2.0**30
 _FINER: Final = 20
 #: Emits the operators of a value, and returns its name.
 Emit = Callable[[], str]
+
+
+def _is_move(op: Operator) -> bool:
+    return op.spec.name in _MOVES or op.attributes.get("mode") is ResizeMode.NEAREST
 
 
 class Operand(NamedTuple):
@@ -130,7 +140,7 @@ class SumPlans:
         if found is not None:
             return Operand(lambda: found.value, found.scales.astype(np.float64), found.zero)
         op = self.edit.producers.get(name)
-        inner = self.operand(op.inputs[0]) if op is not None and op.spec.name in MOVES else None
+        inner = self.operand(op.inputs[0]) if op is not None and _is_move(op) else None
         scales = self._moved_scales(op, inner.scales) if op is not None and inner else None
         if op is None or inner is None or scales is None:
             return None
@@ -146,6 +156,10 @@ class SumPlans:
             perms = op.attributes["perms"]
             assert isinstance(perms, tuple)
             return scales.transpose(perms)
+        if op.spec.name == "REVERSE":
+            axis = op.attributes["axis"]
+            assert isinstance(axis, int)
+            return np.flip(scales, axis)
         if op.spec.name == "SLICE":
             start, size = (self.edit.sizes_of(one) for one in op.inputs[1:])
             if start is None or size is None:
@@ -180,6 +194,8 @@ class SumPlans:
             return self._cast_product(op)
         if kind == "AVG_POOL2D":
             return self._average(op)
+        if kind == "RESIZE":
+            return self._resized(op)
         if kind == "REDUCE_SUM":
             return self._reduced(op)
         if kind in ("ADD", "SUB", "MUL"):
@@ -326,6 +342,22 @@ class SumPlans:
             return edit.emit("DEPTHWISE_CONV2D", operands, attributes, dtype=INT32)
 
         return Sums(emit, x.scales / count, count * 255.0)
+
+    def _resized(self, op: Operator) -> Sums | None:
+        """Plan a linear RESIZE, whose weights are integers of which each element has the same sum."""
+        x, scale, edit = self.operand(op.inputs[0]), self.edit.sizes_of(op.inputs[1]), self.edit
+        if x is None or x.scales.size != 1 or scale is None:
+            return None
+        total = scale[0] * scale[2]
+        if 255.0 * total >= MOST:
+            return None
+
+        @cache
+        def emit() -> str:
+            wide = edit.emit("RESIZE", [x.emit(), *op.inputs[1:]], op.attributes, dtype=INT32)
+            return edit.emit("SUB", [wide, edit.number(x.zero * total, like=wide)])
+
+        return Sums(emit, x.scales / total, 255.0 * total)
 
     def _with_constant(self, op: Operator, name: str, number: Array) -> Sums | None:
         """Plan sums to which a constant is added, or that it multiplies."""
@@ -481,7 +513,7 @@ class _Plans(SumPlans):
         table = None if self.is_literal else self._table(target)
         if table is not None:
             return table
-        if kind in MOVES:
+        if _is_move(op):
             return self._moved(op, target)
         if kind == "CONCAT":
             parts = [self.quantised(one, inverse, zero) for one in op.inputs]

@@ -25,7 +25,7 @@ _FP8: Final = ("float8_e4m3fn", "float8_e5m2")
 #: ONNX's number of FP32, in which quotients are computed.
 _FLOAT: Final = 1
 #: Operators that are computed with integers where both operands are dequantised.
-PRODUCTS: Final = ("Conv", "Gemm", "MatMul")
+PRODUCTS: Final = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 #: FP32 holds every integer below this.
 _EXACT: Final = 1 << 24
 
