@@ -74,8 +74,13 @@ FILTERS = whole(I8, 4, 2, 3, 3) // I8(2)
 LENGTHS = np.array([4, 2, 1], np.int32)
 STATE = real(1, 3, 5)
 NUMBERS = [real(2, 6) * F32(9), *BYTES]
+EDGES = np.array([-2, -1, -0.0, 0, 4, np.inf, -np.inf, np.nan], F32)
 
 ROWS: dict[str, Row] = {
+    "powers": Row("Pow", [EDGES, np.array([[2], [3], [-1], [0.5]], F32)], 43, {}, (0, 1)),
+    "power of a fraction": Row("Pow", [EDGES, one(1.5)], 21),
+    "power of an inverse root": Row("Pow", [EDGES, one(-0.5)], 4),
+    "numbers without bounds": Row("Clip", [EDGES], 1),
     "lstm": layer("LSTM", 4, 60),
     "lstm both ways": layer("LSTM", 4, 136, LENGTHS, ways=2),
     "lstm with peepholes": layer("LSTM", 4, 106, None, STATE, STATE, real(1, 15), clip=0.5),

@@ -123,14 +123,11 @@ def _power(n: Node) -> Array:
         if whole and (is_float(a.dtype) or number >= 0):
             made = functions.integer_power(s, a, int(number))
             return movement.broadcast_to(s, made, shape)
-        if number == 0.5 and is_float(a.dtype):  # Of minus infinity it is infinity.
-            least = s.equal(a, -np.inf)
-            made = s.select(least, np.inf, functions.sqrt(s, a), a.dtype)
+        if abs(number) == 0.5 and is_float(a.dtype):  # Of minus infinity it is infinity, or 0.
+            root = s.elementwise("abs", functions.power(s, a, b))  # The inverse of -0.0 is negative.
+            made = s.select(s.equal(a, -np.inf), np.inf if number > 0 else 0, root, a.dtype)
             return movement.broadcast_to(s, made, shape)
-    a, b = ranked(s, a, b)
-    if not is_float(a.dtype):
-        return functions.power(s, a, b)
-    return s.elementwise("pow", a, converted(s, b, a.dtype))
+    return functions.power(s, *ranked(s, a, b))
 
 
 # -- comparisons ---------------------------------------------------------------------------------
@@ -202,17 +199,17 @@ def _clip(n: Node) -> Array:
     if n.since < 11:
         given = (n.get("min"), n.get("max"))
         low, high = (None if v is None else constant(np.asarray(v, x.dtype)) for v in given)
-    if low is None and high is None:
-        return x
     if not is_float(x.dtype):
         made = x
         for name, bound in (("maximum", low), ("minimum", high)):
             if bound is not None:
                 made = arithmetic.extremum(s, name, *ranked(s, made, bound))
         return made
-    most = np.asarray(float(ml_dtypes.finfo(x.dtype).max))  # type: ignore[no-untyped-call]
-    low = constant((-most).astype(x.dtype)) if low is None else low
-    high = constant(most.astype(x.dtype)) if high is None else high
+    kind = FLOAT32 if n.since < 12 else x.dtype  # Before, onnxruntime bounds FP32 only.
+    with np.errstate(over="ignore"):
+        most = np.asarray(ml_dtypes.finfo(kind).max).astype(x.dtype)  # type: ignore[no-untyped-call]
+    low = constant(-most) if low is None else low
+    high = constant(most) if high is None else high
     ends = low.number(), high.number()
     if None not in ends and not any(np.isnan(float(end)) for end in ends):
         return arithmetic.clip(s, x, *map(float, ends))
