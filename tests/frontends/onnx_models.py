@@ -15,6 +15,7 @@ def saved(
     outputs: list[str],
     weights: dict[str, Any] | None = None,
     functions: list[Any] | None = None,
+    opset: int = 21,
     **options: Any,
 ) -> Path:
     """Write a model; inputs: name -> numpy's type and sizes."""
@@ -28,7 +29,7 @@ def saved(
     tensors = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
     results = [helper.make_empty_tensor_value_info(name) for name in outputs]
     graph = helper.make_graph(nodes, "graph", given, results, tensors)
-    sets = [helper.make_opsetid("", 21)]
+    sets = [helper.make_opsetid("", opset)]
     sets += [helper.make_opsetid(function.domain, 1) for function in functions or ()]
     model = helper.make_model(graph, opset_imports=sets, functions=functions)
     model = onnx.shape_inference.infer_shapes(model)

@@ -131,6 +131,15 @@ def test_random_operators_are_refused(tmp_path: Path) -> None:
     assert one(tmp_path, "Dropout", x).tolist() == x.tolist()
 
 
+def test_scores_that_onnxruntime_returns_without_the_mask_are_refused(tmp_path: Path) -> None:
+    x = np.zeros((1, 2, 3, 4), np.float32)
+    results = ["y", "keys", "values", "scores"]
+    attend = node("Attention", ["x"] * 3, results, qk_matmul_output_mode=1, is_causal=1)
+    path = saved(tmp_path / "m.onnx", [attend], {"x": (x.dtype, [*x.shape])}, results, opset=23)
+    with pytest.raises(tc.TosaConvertError, match="onnxruntime returns scores without the mask"):
+        tc.frontends.from_onnx(path)
+
+
 def test_corners_of_a_size_that_is_not_whole_are_refused(tmp_path: Path) -> None:
     x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     corners = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}

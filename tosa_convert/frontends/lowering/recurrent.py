@@ -244,7 +244,7 @@ def _unrolled(
     made: dict[int, Array] = {}
     for time in reversed(range(length)) if run.reverse else range(length):
         new = step(time, states)
-        runs = None if run.lengths is None else _is_running(s, run.lengths, time, batch)
+        runs = None if run.lengths is None else is_running(s, run.lengths, time, batch)
         if runs is None or (runs.data is not None and runs.data.all()):
             states, made[time] = new, new[0]
         else:
@@ -253,7 +253,7 @@ def _unrolled(
     return [made[time] for time in range(length)], states
 
 
-def _is_running(s: Scope, lengths: Array, time: int, batch: int) -> Array:
+def is_running(s: Scope, lengths: Array, time: int, batch: int) -> Array:
     """Return which sequences of the batch have an element at a time, [1, batch, 1]."""
     return s.greater(movement.reshape(s, index32(s, lengths), (1, batch, 1)), time)
 

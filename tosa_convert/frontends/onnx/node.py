@@ -130,9 +130,8 @@ class Node:
         outer = self.names if names is None else names
         return self.walk.graph(self.scope if scope is None else scope, graph, given, outer)
 
-    def remark_size(self) -> None:
-        """Tell the user that the result has another size than ONNX infers."""
-        what = "has the size that onnxruntime computes, not what ONNX infers"
+    def remark(self, what: str) -> None:
+        """Tell the user what of the result is onnxruntime's, where ONNX's definition is another."""
         self.walk.remarks[f"{self.name} ({self.kind}) {what}"] = None
 
     def axis(self, rank: int, default: int = 0, name: str = "axis") -> int:
@@ -165,6 +164,8 @@ def outer_names(graph: Any) -> set[str]:
     return used - own
 
 
+#: A remark on a result.
+OTHER_SIZE: Final = "has the size that onnxruntime computes, not what ONNX infers"
 #: Lowers a node: returns its results, those at the end may be missing.
 Rule = Callable[[Node], Item | Sequence[Item]]
 

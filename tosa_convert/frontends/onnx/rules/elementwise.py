@@ -124,7 +124,9 @@ def _power(n: Node) -> Array:
             made = functions.integer_power(s, a, int(number))
             return movement.broadcast_to(s, made, shape)
         if abs(number) == 0.5 and is_float(a.dtype):  # Of minus infinity it is infinity, or 0.
-            root = s.elementwise("abs", functions.power(s, a, b))  # The inverse of -0.0 is negative.
+            root = s.elementwise(
+                "abs", functions.power(s, a, b)
+            )  # The inverse of -0.0 is negative.
             made = s.select(s.equal(a, -np.inf), np.inf if number > 0 else 0, root, a.dtype)
             return movement.broadcast_to(s, made, shape)
     return functions.power(s, *ranked(s, a, b))

@@ -77,6 +77,11 @@ def _layer(
         run = Run(n.optional(4), is_reverse, n.get("clip"))
         made, last = direction_of(number)(s, x, _weights(n, number), begin, own, run)
         outputs.append(made)
+        runs = recurrent.is_running(s, run.lengths, 0, batch) if run.lengths else None
+        is_given = any(map(n.has, range(5, 5 + states)))
+        if is_given and runs and (runs.data is None or not runs.data.all()):
+            n.remark("returns 0 for a sequence of no element, as onnxruntime, not its first state")
+            last = [s.select(runs, state, 0) for state in last]
         ends.append(last)
     return _results(n, outputs, ends, is_batch_first)
 

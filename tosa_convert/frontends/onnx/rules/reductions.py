@@ -228,7 +228,13 @@ def _likelihood_loss(n: Node, scores: Array) -> Array:
 
 def _attention(n: Node) -> Item:
     """Refuse what ONNX defines in another order than onnxruntime computes it."""
-    if n.get("softcap", 0.0) and (n.has(3) or n.get("is_causal", 0)):
+    is_masked = n.has(3) or n.get("is_causal", 0)
+    if is_masked and n.get("qk_matmul_output_mode", 0) == 1 and any(n.wanted[3:]):
+        raise NotLowered(
+            "onnxruntime returns scores without the mask, and ONNX's definition those with it",
+            "use qk_matmul_output_mode=0 or 2",
+        )
+    if n.get("softcap", 0.0) and is_masked:
         raise NotLowered(
             "onnxruntime caps the scores before the mask is added, and ONNX's definition after it: "
             "write it with MatMul, Tanh and Softmax in the order that is meant"

@@ -13,12 +13,14 @@ from tosa_convert.frontends.lowering import image_sampling, movement, resize
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
 from tosa_convert.frontends.lowering.types import is_float, is_small
-from tosa_convert.frontends.onnx.node import Node, Rule
+from tosa_convert.frontends.onnx.node import OTHER_SIZE, Node, Rule
 from tosa_convert.frontends.onnx.rules.products import convolved
 
 Positions = np.ndarray[Any, Any]
 #: Scales are FP32: a size is taken for a whole number within this.
 _WHOLE: Final = 1e-4
+#: Positions that are this close to the middle of two elements are there, as in onnxruntime.
+_TIE: Final = 1e-6
 #: The opset in which Resize got a region of interest, and attributes for positions and rounding.
 _MODES_SINCE: Final = 11
 
@@ -118,7 +120,7 @@ def _scaled(n: Node, size: int, scale: float) -> int:
     """Return the size of a result as onnxruntime computes it: in FP32, so that 10 * 2.3 is 23."""
     made = int(np.floor(np.float32(size) * np.float32(scale)))
     if made != math.floor(size * scale):
-        n.remark_size()
+        n.remark(OTHER_SIZE)
     return made
 
 
@@ -145,7 +147,22 @@ def _axes(n: Node) -> list[_Axis]:
     for index, (axis, size, scale) in enumerate(zip(axes, sizes, scales, strict=True)):
         start, end = (region[index], region[index + count]) if region is not None else (0.0, 1.0)
         rows.append(_Axis(axis, shape[axis], size, scale, float(start), float(end)))
-    return sorted(rows)
+    are_kept = all(row.wanted == row.size for row in rows)
+    return sorted(_kept(n, row) if are_kept or _is_copied(n, row) else row for row in rows)
+
+
+def _is_copied(n: Node, row: _Axis) -> bool:
+    """Return whether onnxruntime leaves an axis as it is, whatever the positions are."""
+    return row.scale == 1 or bool(n.get("antialias", 0) and row.wanted == row.size)
+
+
+def _kept(n: Node, row: _Axis) -> _Axis:
+    kept, mode = _Axis(row.axis, row.size, row.size, 1.0, 0.0, 1.0), _coordinates(n)
+    if not np.allclose(_positions(row, mode), _positions(kept, mode)):
+        n.remark(
+            "leaves an axis of the same size as it is, as onnxruntime, and ONNX moves elements"
+        )
+    return kept
 
 
 def _is_enlarged(n: Node, x: Array, mode: str, axes: Sequence[_Axis]) -> bool:
@@ -178,8 +195,10 @@ def _positions(row: _Axis, mode: str) -> Positions:
     if mode == "half_pixel" or (mode == "pytorch_half_pixel" and row.wanted > 1):
         return (x + half) / scale - half
     if mode == "half_pixel_symmetric":
-        offset = np.float32(row.size / 2 * (1 - row.wanted / (row.scale * row.size)))
-        return offset + (x + half) / scale - half
+        # onnxruntime adds in FP64.
+        adjustment = np.float32(row.wanted) / (scale * np.float32(row.size))
+        offset = np.float32(row.size / 2) * (1 - adjustment)
+        return (offset + (x.astype(np.float64) + 0.5) / scale - 0.5).astype(np.float32)
     if mode == "align_corners":
         return x * last / span if row.wanted > 1 else np.zeros(1)
     if mode == "asymmetric":
@@ -195,13 +214,14 @@ def _positions(row: _Axis, mode: str) -> Positions:
 
 
 def _nearest(positions: Positions, mode: str) -> Positions:
+    half = 0.5 + _TIE
     rounded: dict[str, Callable[[Positions], Positions]] = {
-        "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-        "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+        "round_prefer_floor": lambda x: np.ceil(x - half),
+        "round_prefer_ceil": lambda x: np.floor(x + half),
         "floor": np.floor,
         "ceil": np.ceil,
     }
-    return rounded[mode](positions)
+    return rounded[mode](positions.astype(np.float64))
 
 
 def _clipped(positions: Positions, size: int) -> Positions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product as combinations
 from typing import Final
 
@@ -17,7 +17,7 @@ from tosa_convert.frontends.lowering.indexing import as_rows, from_rows, index32
 from tosa_convert.frontends.lowering.products import by_matrix
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
 from tosa_convert.frontends.lowering.types import is_float
-from tosa_convert.frontends.onnx.node import Node, Rule
+from tosa_convert.frontends.onnx.node import OTHER_SIZE, Node, Rule
 
 
 def spatial_attributes(
@@ -69,13 +69,18 @@ class _Geometry:
 def _geometry(n: Node, sizes: Sequence[int]) -> _Geometry:
     kernel = [int(size) for size in n.get("kernel_shape")]
     spans, strides, dilations, padding = spatial_padding(n, sizes, kernel)
+    if str(n.get("auto_pad")).startswith("SAME") and spans != kernel:
+        # onnxruntime pads as if the window had no gaps.
+        dense = replace(n, attributes={**n.attributes, "dilations": None})
+        padding = spatial_padding(dense, sizes, kernel)[3]
+        n.remark(OTHER_SIZE)
     ends = []
     for size, span, step, (low, high) in zip(sizes, spans, strides, padding, strict=True):
         rest = size + low + high - span
         count = (-(-rest // step) if n.get("ceil_mode", 0) else rest // step) + 1
         if n.get("ceil_mode", 0) and (count - 1) * step >= size + low:
             count -= 1  # The window would be in the padding only.
-            n.remark_size()
+            n.remark(OTHER_SIZE)
         ends.append((count - 1) * step + span - size - low)
     return _Geometry(kernel, strides, dilations, padding, ends)
 
