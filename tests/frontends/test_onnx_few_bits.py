@@ -113,3 +113,22 @@ def test_a_reshape_between_quantised_tensors_moves_integers(tmp_path: Path) -> N
     path = saved(tmp_path / "m.onnx", nodes, {"x": (np.int8, [4, 6])}, ["y"], arrays)
     kinds = [op.spec.name for op in tc.frontends.from_onnx(path).main.operators]
     assert kinds == ["CONST_SHAPE", "RESHAPE"]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_bytes_that_are_quantised_again_are_looked_up(tmp_path: Path, exact: bool) -> None:
+    import onnxruntime
+
+    nodes = [
+        node("DequantizeLinear", ["x", "s", "z"], ["d"], name="a"),
+        node("QuantizeLinear", ["d", "t", "w"], ["y"], name="b"),
+    ]
+    weights = {"s": np.float32(0.05), "z": np.uint8(3), "t": np.float32(0.02), "w": np.int8(7)}
+    arrays = {name: np.asarray(array) for name, array in weights.items()}
+    path = saved(tmp_path / "m.onnx", nodes, {"x": (np.uint8, [256])}, ["y"], arrays)
+    graph = tc.frontends.from_onnx(path, exact=exact)
+    assert [op.spec.name for op in graph.main.operators] == ["CONST", "TABLE"]
+    x = np.arange(256, dtype=np.uint8)
+    (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": x})
+    found = tc.run(graph, {"x": x.view(np.int8)}, engine="numpy").outputs["y"]
+    np.testing.assert_array_equal(found, expected)

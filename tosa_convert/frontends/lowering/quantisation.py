@@ -96,7 +96,10 @@ def quantized(s: Scope, x: Array, scale: Array, zero: Array | None, dtype: Any) 
         raise NotLowered(f"TOSA does not quantise to {np.dtype(dtype)}")
     wide, factor = unmoved(converted(s, x, FLOAT32)), converted(s, scale, FLOAT32)
     if factor.data is not None:
-        return rounded(s, divided(s, wide, _ranked(factor, x)), zero, dtype)
+        by = _ranked(factor, x)
+        if wide.data is None:
+            return rounded(s, divided(s, wide, by), zero, dtype)
+        return rounded(s, constant(np.asarray(wide.data / by.data)), zero, dtype)
     if factor.rank < x.rank:
         factor = movement.reshape(s, factor, (1,) * (x.rank - factor.rank) + factor.shape)
     return rounded(s, divided_once(s, wide, factor), zero, dtype)
