@@ -35,6 +35,46 @@ def numbers(*shape: int, seed: int = 0) -> Array:
 # -- values ----------------------------------------------------------------------------------------
 
 
+def _sparse(path: Path, places: Any, sizes: list[int]) -> Path:
+    """Write the sum of x and a sparse tensor of 1.5 and 2.5."""
+    helper, array = onnx.helper, onnx.numpy_helper.from_array
+    values = array(np.array([1.5, 2.5], np.float32), "w"), array(np.array(places, np.int64))
+    graph = helper.make_graph(
+        [node("Add", ["w", "x"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", 1, (2, 3))],
+        [helper.make_empty_tensor_value_info("y")],
+        sparse_initializer=[helper.make_sparse_tensor(*values, sizes)],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize("places", [[1, 4], [[0, 1], [1, 1]]])
+def test_sparse_weights_are_made_dense(tmp_path: Path, places: Any) -> None:
+    graph = tc.frontends.from_onnx(_sparse(tmp_path / "m.onnx", places, [2, 3]))
+    (found,) = tc.run(graph, {"x": np.zeros((2, 3), np.float32)}).outputs.values()
+    assert found.tolist() == [[0, 1.5, 0], [0, 2.5, 0]]
+
+
+@pytest.mark.parametrize(
+    ("places", "sizes", "what"),
+    [
+        ([1, 6], [2, 3], "damaged"),
+        ([-1, 1], [2, 3], "damaged"),
+        ([[0, 1], [1, 3]], [2, 3], "damaged"),
+        ([1, 4], [1 << 20, 1 << 20], "4398046511104 bytes"),
+        ([1, 4], [-2, 3], "damaged"),
+    ],
+)
+def test_sparse_weights_that_do_not_fit_are_refused(
+    tmp_path: Path, places: Any, sizes: list[int], what: str
+) -> None:
+    with pytest.raises(tc.TosaConvertError, match=what):
+        tc.frontends.from_onnx(_sparse(tmp_path / "m.onnx", places, sizes))
+
+
 @in_both_forms
 @pytest.mark.parametrize(
     "kind", ["float32", "float16", "float64", "int8", "int16", "int32", "int64", "bool"]

@@ -140,7 +140,8 @@ def _settle(model: Any) -> None:
     graph = model.graph
     for node in graph.node:
         node.name = node.name or next(filter(None, node.output), "")
-    constants = {tensor.name for tensor in graph.initializer}
+    sparse = (row.values for row in graph.sparse_initializer)
+    constants = {tensor.name for tensor in (*graph.initializer, *sparse)}
     inputs = [info for info in graph.input if info.name not in constants]
     del graph.input[:]
     graph.input.extend(inputs)

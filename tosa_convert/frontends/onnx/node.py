@@ -158,6 +158,7 @@ def names_used(node: Any) -> set[str]:
 def outer_names(graph: Any) -> set[str]:
     """Return the names that a graph uses of those around it."""
     own = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
+    own |= {sparse.values.name for sparse in graph.sparse_initializer}
     own |= {name for node in graph.node for name in node.output}
     used = {name for node in graph.node for name in names_used(node)}
     used |= {info.name for info in graph.output if info.name}

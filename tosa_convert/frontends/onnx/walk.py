@@ -114,6 +114,8 @@ class Walk:
         names: Names = ChainMap({}, {} if outer is None else outer)
         for tensor in graph.initializer:
             names[tensor.name] = self.constant(tensor)
+        for sparse in graph.sparse_initializer:
+            names[sparse.values.name] = self.held(self.weights.dense(sparse))
         for info, item in zip(graph.input, given, strict=False):
             names[info.name] = item
         self._depth += 1

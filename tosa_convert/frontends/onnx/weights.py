@@ -7,6 +7,7 @@ does to external data.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,8 @@ LEAST: Final = 1 << 16
 _GRAPH, _INITIALIZER, _RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION = 7, 5, 9, 13, 14
 _KEY, _VALUE = 1, 2
 
+#: Bytes of a sparse tensor as a whole: at most so many, or so many times those of its elements.
+_MOST_DENSE, _DENSE_SHARE = 1 << 26, 16
 #: Digits of no place in a file.
 _MOST_DIGITS: Final = 20
 
@@ -74,6 +77,21 @@ class Weights:
         if dtype.itemsize * int(np.prod(shape, dtype=np.int64)) == len(data):
             return np.asarray(data.view(dtype).reshape(shape))
         return np.asarray(numpy_helper.to_array(self._loaded(tensor)))
+
+    def dense(self, sparse: Any) -> Array:
+        """Return all elements of a sparse tensor."""
+        values, places = self.array(sparse.values), self.array(sparse.indices)
+        shape, name = tuple(sparse.dims), sparse.values.name
+        size = math.prod(shape) * values.itemsize
+        if size > max(_MOST_DENSE, _DENSE_SHARE * values.nbytes):
+            raise fail("unrecognised-input", name, f"it is sparse, and has {size} bytes as a whole")
+        try:
+            flat = places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), shape)
+            made = np.zeros(shape, values.dtype)
+            made[np.unravel_index(flat, shape)] = values
+        except (ValueError, IndexError, TypeError):
+            raise fail("unrecognised-input", name, "its sparse places are damaged") from None
+        return made
 
     def _loaded(self, tensor: Any) -> Any:
         """Copy the tensor, with its data."""
