@@ -81,6 +81,13 @@ ROWS: dict[str, Row] = {
     "power of a fraction": Row("Pow", [EDGES, one(1.5)], 21),
     "power of an inverse root": Row("Pow", [EDGES, one(-0.5)], 4),
     "numbers without bounds": Row("Clip", [EDGES], 1),
+    "sums before one": Row("CumSum", [real(1, 3), np.array(0)], 0, {"exclusive": 1}),
+    "sequences": Row("ReverseSequence", [real(4, 3, 2), np.array([1, 4, 2])], 11, {}, (0, 1)),
+    "truth values": Row(
+        *("ScatterElements", [real(2, 3) > 0, np.array([[0, 0, 1], [1, 0, 1]]), real(2, 3) > 0], 7),
+        {"reduction": "mul"},
+        (0, 2),
+    ),
     "lstm": layer("LSTM", 4, 60),
     "lstm both ways": layer("LSTM", 4, 136, LENGTHS, ways=2),
     "lstm of nothing": layer("LSTM", 4, 73, LENGTHS % np.int32(4), STATE, STATE),

@@ -22,7 +22,7 @@ from tosa_convert.frontends.lowering.indexing import (
     write_rows,
 )
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
-from tosa_convert.frontends.lowering.types import INT32, INT64, carrier, is_float
+from tosa_convert.frontends.lowering.types import BOOL, INT32, INT64, carrier, is_float
 from tosa_convert.frontends.onnx.node import Node, Rule, place
 
 _WORDS: Final = ("add", "mul", "max", "min")
@@ -145,7 +145,8 @@ def _word(n: Node) -> str:
         return "set"
     if word not in _WORDS:
         raise NotLowered(f"the reduction {word} is not known")
-    return str(word)
+    is_bool = n.array(0).dtype == BOOL
+    return {"add": "max", "mul": "min"}.get(word, word) if is_bool else str(word)
 
 
 def _written(s: Scope, a: Array, index: Array, updates: Array, columns: int, word: str) -> Array:

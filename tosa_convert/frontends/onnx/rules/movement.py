@@ -10,6 +10,7 @@ import numpy as np
 from onnx import helper
 
 from tosa_convert.frontends.lowering import movement
+from tosa_convert.frontends.lowering.indexing import index32, offsets, rows_of_batches
 from tosa_convert.frontends.lowering.resize import PADS, padded
 from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, whole_data
 from tosa_convert.frontends.lowering.types import carrier
@@ -255,19 +256,20 @@ def _space_to_depth(n: Node) -> Array:
 
 
 def _reverse_sequence(n: Node) -> Array:
-    """Reverse the first elements of each sequence; their numbers are known."""
+    """Reverse the first elements of each sequence: rows of a table, unless all have as many."""
     s, a = n.scope, n.array(0)
-    lengths = np.array(n.ints(1))
     batch, time = int(n.get("batch_axis", 1)), int(n.get("time_axis", 0))
+    lengths = movement.reshape(s, index32(s, n.array(1)), (a.shape[batch], 1))
+    steps = offsets(a.shape[time], 2, 1)
+    places = s.select(s.greater(lengths, steps), s.sub(s.sub(lengths, 1), steps), steps)
+    if places.data is not None and (places.data == places.data[:1]).all():
+        return taken(s, a, time, places.data[0])
     order = [batch, time, *(k for k in range(a.rank) if k not in (batch, time))]
     moved = movement.transpose(s, a, order)
-    rows = []
-    steps = np.arange(a.shape[time])
-    for index, length in enumerate(lengths):
-        places = np.where(steps < length, length - 1 - steps, steps)
-        row = movement.part(s, moved, 0, index, index + 1)
-        rows.append(taken(s, row, 1, places))
-    return movement.transpose(s, movement.concatenate(s, rows, 0), np.argsort(order).tolist())
+    columns = a.size // (a.shape[batch] * a.shape[time])
+    table = movement.reshape(s, moved, (*moved.shape[:2], columns))
+    made = movement.reshape(s, rows_of_batches(s, table, places), moved.shape)
+    return movement.transpose(s, made, np.argsort(order).tolist())
 
 
 def _trilu(n: Node) -> Array:
