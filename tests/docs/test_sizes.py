@@ -13,14 +13,14 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 106150,
+    "tests": 106350,
     "tosa_convert": 2120,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6330,
     "tosa_convert/consumers": 1345,
     "tosa_convert/eras": 2300,
     "tosa_convert/formats": 21910,
-    "tosa_convert/frontends": 30440,
+    "tosa_convert/frontends": 30580,
     "tosa_convert/golden": 15125,
     "tosa_convert/graph": 4490,
     "tosa_convert/io": 2220,

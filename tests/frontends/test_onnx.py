@@ -120,6 +120,25 @@ def one(tmp_path: Path, kind: str, x: Any, *constants: Any, **attributes: Any) -
     return tc.run(graph, {"x": given}).outputs["y"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "tried"), [("Add", r"with the open sizes N=3, M=7"), ("Reshape", r"sizes N=3, M=7")]
+)
+def test_what_does_not_lower_says_which_open_sizes_were_tried(
+    tmp_path: Path, kind: str, tried: str
+) -> None:
+    operands = {"Add": ["x", "z"], "Reshape": ["x", "s"]}[kind]
+    inputs: dict[str, tuple[Any, list[int | str]]] = {
+        "x": (np.float32, ["N", 4]),
+        "z": (np.float32, ["M", 4]),
+    }
+    nodes, sizes = [node(kind, operands, ["y"])], {"s": np.array([-1, 8])}
+    path = saved(tmp_path / "m.onnx", nodes, inputs, ["y"], sizes)
+    with pytest.raises(tc.TosaConvertError, match=tried) as caught:
+        tc.frontends.from_onnx(path)
+    hint = "give equal sizes one name, or set them: --input-shape x=1x4 --input-shape z=1x4"
+    assert caught.value.findings[0].hint == hint
+
+
 def test_random_operators_are_refused(tmp_path: Path) -> None:
     x = np.full((2, 3), 0.5, np.float32)
     with pytest.raises(tc.TosaConvertError, match="it draws random numbers"):

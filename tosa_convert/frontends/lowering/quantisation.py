@@ -99,7 +99,8 @@ def quantized(s: Scope, x: Array, scale: Array, zero: Array | None, dtype: Any) 
         by = _ranked(factor, x)
         if wide.data is None:
             return rounded(s, divided(s, wide, by), zero, dtype)
-        return rounded(s, constant(np.asarray(wide.data / by.data)), zero, dtype)
+        with np.errstate(all="ignore"):
+            return rounded(s, constant(np.asarray(wide.data / by.data)), zero, dtype)
     if factor.rank < x.rank:
         factor = movement.reshape(s, factor, (1,) * (x.rank - factor.rank) + factor.shape)
     return rounded(s, divided_once(s, wide, factor), zero, dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -82,7 +83,9 @@ def lower(request: Request, folder: Path) -> Interface:
         refuse_invalid(source, shown)
         raise
     if found.graph is None:
-        if any(row.operator == THE_MODEL or row.reason == OTHER_FORM for row in found.problems):
+        if any(
+            row.operator == THE_MODEL or row.reason.startswith(OTHER_FORM) for row in found.problems
+        ):
             refuse_invalid(source, shown)
         return Interface(inputs=inputs, not_lowered=report(found.problems))
     write_program(found.graph, folder)
@@ -245,6 +248,8 @@ def lower_model(
     if not found or cutter is not None:
         return lower_graph(model, weights, narrow, cutter)
     made = Lowered(None, [])
+    named = zip((info.name for info in infos), shapes, strict=True)
+    hint = f"set them: {options_for(named)}"
     try:
         sizes = trial_sizes([(symbol, is_first) for _, _, symbol, is_first in found])
 
@@ -253,16 +258,26 @@ def lower_model(
             for number, axis, symbol, _ in found:
                 dims[number][axis].dim_value = sizes[symbol][trial]
             before, made = made.decisions, lower_graph(model, weights, narrow)
+            tried = {symbol: pair[trial] for symbol, pair in sizes.items()}
+            for problem in made.problems:
+                _say_tried(problem, tried, hint)
             if trial:
                 refuse_other_decisions(before, made.decisions, "compares or rounds")
             return made.graph
 
         graph = lowered_openly(lower)
     except NotLowered as problem:
-        named = zip((info.name for info in infos), shapes, strict=True)
-        advice = f"set them: {options_for(named)}"
-        return Lowered(None, [unlowered(THE_MODEL, "", problem.reason, advice)])
+        return Lowered(None, [unlowered(THE_MODEL, "", problem.reason, hint)])
     return made if graph is None else Lowered(graph, [], remarks=made.remarks)
+
+
+def _say_tried(problem: Unlowered, tried: Mapping[Any, int], hint: str) -> None:
+    """Say which sizes were tried for open ones, if a reason may come of them, in place."""
+    numbers = set(map(int, re.findall(r"\d+", problem.reason)))
+    if problem.reason == OTHER_FORM or not numbers.isdisjoint(tried.values()):
+        rows = (f"{name if isinstance(name, str) else '?'}={size}" for name, size in tried.items())
+        problem.reason += f", with the open sizes {', '.join(rows)}"
+        problem.hint = f"give equal sizes one name, or {hint}"
 
 
 def lower_graph(

@@ -147,16 +147,14 @@ def _axes(n: Node) -> list[_Axis]:
     for index, (axis, size, scale) in enumerate(zip(axes, sizes, scales, strict=True)):
         start, end = (region[index], region[index + count]) if region is not None else (0.0, 1.0)
         rows.append(_Axis(axis, shape[axis], size, scale, float(start), float(end)))
-    are_kept = all(row.wanted == row.size for row in rows)
-    return sorted(_kept(n, row) if are_kept or _is_copied(n, row) else row for row in rows)
+    is_copy = all(row.wanted == row.size for row in rows)
+    return sorted(_copied(n, row, is_copy) for row in rows)
 
 
-def _is_copied(n: Node, row: _Axis) -> bool:
-    """Return whether onnxruntime leaves an axis as it is, whatever the positions are."""
-    return row.scale == 1 or bool(n.get("antialias", 0) and row.wanted == row.size)
-
-
-def _kept(n: Node, row: _Axis) -> _Axis:
+def _copied(n: Node, row: _Axis, is_copy: bool) -> _Axis:
+    """Return an axis as it is if onnxruntime leaves it so, whatever the positions are."""
+    if not is_copy and row.scale != 1 and not (n.get("antialias", 0) and row.wanted == row.size):
+        return row
     kept, mode = _Axis(row.axis, row.size, row.size, 1.0, 0.0, 1.0), _coordinates(n)
     if not np.allclose(_positions(row, mode), _positions(kept, mode)):
         n.remark(
