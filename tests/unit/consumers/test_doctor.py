@@ -19,7 +19,7 @@ import tosa_convert as tc
 from tosa_convert.builder import Builder, DTypeName
 from tosa_convert.cli.doctor import stored_program
 from tosa_convert.cli.main import run, tosa_flatbuffer, verb
-from tosa_convert.consumers import environment
+from tosa_convert.consumers import doctor as module
 from tosa_convert.consumers.doctor import StoredProgram, diagnose
 from tosa_convert.consumers.readers import (
     CONSUMERS,
@@ -295,7 +295,7 @@ def test_the_report_names_readers_reasons_and_commands(
     doctor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = {"tosa-tools": "2026.8.0", "ethos-u-vela": "5.1.0"}
-    monkeypatch.setattr(environment, "installed_release", lambda package: here.get(package, ""))
+    monkeypatch.setattr(module, "installed_release", lambda package: here.get(package, ""))
     tc.save(convolution(), "m.tosa", weights="offset")
     code, out, err = doctor("m.tosa", "--for", "vela", "--for", "tosa-opt", "--for", "iree")
     assert (code, err) == (1, "")
@@ -313,7 +313,7 @@ def test_the_report_names_readers_reasons_and_commands(
 
 
 def test_the_report_says_what_was_not_tried(doctor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "installed_release", lambda package: "")
+    monkeypatch.setattr(module, "installed_release", lambda package: "")
     tc.save(dict(programs())["no-input"], "m.tosa")
     code, out, _ = doctor("m.tosa", "--for", "virtio-accel", "--for", "flatc")
     assert code == 0
@@ -338,8 +338,8 @@ def test_equal_reasons_are_printed_once(doctor: Any) -> None:
 
 
 def test_a_release_that_is_installed_is_found() -> None:
-    assert environment.installed_release("numpy") == np.__version__
-    assert environment.installed_release("no-such-package") == ""
+    assert module.installed_release("numpy") == np.__version__
+    assert module.installed_release("no-such-package") == ""
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_without_a_file_packages_that_do_not_fit_are_named(
 
 
 def test_packages_that_fit_are_no_failure(doctor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "misfits", lambda packages: iter(()))
+    monkeypatch.setattr(module, "misfits", lambda packages: iter(()))
     code, out, _ = doctor()
     assert (code, "what is installed fits\n" in out) == (0, True)
 
