@@ -125,7 +125,19 @@ def power(s: Scope, x: Array, y: Array) -> Array:
         return root if number < 0 else s.elementwise("reciprocal", root)
     if base is not None and 0 < base < np.inf:
         return _positive_power(s, x, y)
+    if number is not None and math.isfinite(number) and number % 1:
+        return _fractional_power(s, x, float(number))
     return _any_power(s, x, y)
+
+
+def _fractional_power(s: Scope, x: Array, exponent: float) -> Array:
+    """Return a power of numbers above 0; POW is undefined for others, and for infinity."""
+    is_inside = s.both(s.greater(x, 0), s.greater(np.inf, x))
+    made = s.elementwise("pow", s.select(is_inside, x, 1), exponent)
+    of_zero, of_infinity = (0, np.inf) if exponent > 0 else (np.inf, 0)
+    is_infinite = s.equal(s.elementwise("abs", x), np.inf)
+    at_end = s.select(is_infinite, of_infinity, np.nan, x.dtype)
+    return s.select(is_inside, made, s.select(s.equal(x, 0), of_zero, at_end))
 
 
 def _positive_power(s: Scope, x: Array, y: Array) -> Array:

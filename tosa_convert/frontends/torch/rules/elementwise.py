@@ -97,21 +97,8 @@ def _power(n: Node, a: Any, b: Any) -> Array:
             (x,) = n.arrays(a)
             return s.mul(x, x)
         x, y = n.arrays(a, b, dtype=FLOAT32)
-        if exponent is not None and math.isfinite(exponent) and (2 * exponent) % 1:
-            return n.convert(_fractional_power(s, x, float(exponent)), kind)
         return n.convert(functions.power(s, x, y), kind)
     return functions.power(s, *n.arrays(a, b))
-
-
-def _fractional_power(s: Scope, x: Array, exponent: float) -> Array:
-    """Return a power of numbers above 0; POW is undefined for others, and for infinity."""
-    is_inside = s.both(s.greater(x, 0.0), s.greater(math.inf, x))
-    made = s.elementwise("pow", s.select(is_inside, x, 1.0), exponent)
-    of_zero, of_infinity = (0.0, math.inf) if exponent > 0 else (math.inf, 0.0)
-    size = s.elementwise("abs", x)
-    at_end = s.select(s.equal(size, math.inf), of_infinity, math.nan, FLOAT32)
-    at_end = s.select(s.equal(x, 0.0), of_zero, at_end)
-    return s.select(is_inside, made, at_end)
 
 
 # -- comparisons, truth values and bits ----------------------------------------------------------
