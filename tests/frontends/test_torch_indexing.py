@@ -166,3 +166,29 @@ def test_rows_are_selected_as_rows(shape: tuple[int, ...], dim: int, dtype: str)
     gathered = graph.main.tensors[gather.inputs[0]].shape
     assert gathered is not None
     assert gathered[1] == 5
+
+
+@pytest.mark.parametrize("place", [2, -1])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool"])
+def test_writes_at_a_computed_place_equal_those_of_torch(dtype: str, place: int) -> None:
+    def written(x: Any, at: Any, row: Any) -> Any:
+        cache, rows = x.clone(), x.clone()
+        cache[:, at] = row
+        rows[at.reshape(1)[0]] = True
+        rows[:, at] *= row
+        return cache, rows, x[at]
+
+    x = torch.arange(24).reshape(3, 4, 2).to(getattr(torch, dtype))
+    assert_equal(written, x, torch.tensor(place), x[:, 0])
+
+
+def test_parts_at_a_computed_place_equal_those_of_torch() -> None:
+    def parts(x: Any, at: Any, rows: Any) -> Any:
+        first = at.item()
+        torch._check(first >= 0)
+        torch._check(first <= 2)
+        cache = x.clone()
+        cache[:, first : first + 2] = rows
+        return cache, x.narrow(1, first, 2), x * (first + 1)
+
+    assert_equal(parts, torch.randn(3, 4), torch.tensor(1), torch.randn(3, 2))

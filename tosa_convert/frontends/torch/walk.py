@@ -36,6 +36,8 @@ from tosa_convert.graph.model import Graph
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
 _MOST_FOLDED: Final = 1 << 20
+#: Functions of numbers that may be computed, such as the place of a part.
+_SUMS: Final = {operator.add: "add", operator.sub: "sub"}
 _NO_RULE: Final = ""
 _NO_FORM: Final = "it has no form with pairs of real numbers here"
 _INSIDE: Final = "it is inside a loop or a branch"
@@ -135,7 +137,7 @@ class Walk:
         results = list(value) if isinstance(value, (tuple, list)) else [value]
         try:
             if not any(isinstance(one, torch.Tensor) for one in results):
-                return self._number(node, args)
+                return self._number(scope, node, args)
             shapes = [_shape(one) for one in results]
             kinds = [self.kind(one.dtype) if one is not None else None for one in results]
             if all(0 in shape for shape in shapes):
@@ -159,7 +161,9 @@ class Walk:
         # What torch decomposed is named as the model has it.
         self.refuse(str(node.meta.get("original_aten", node.target)), node, refused)
         stand_ins = [
-            self._stand_in(scope, _shape(one), self.kind(one.dtype)) if one is not None else None
+            self._stand_in(scope, _shape(one), self.kind(one.dtype))
+            if isinstance(one, torch.Tensor)
+            else (None if one is None else 0)
             for one in results
         ]
         return stand_ins if isinstance(value, (tuple, list)) else stand_ins[0]
@@ -229,11 +233,15 @@ class Walk:
             refused.reason = f"{refused.reason}; it cannot be cut out: {why}"
             return None
 
-    def _number(self, node: Any, args: Sequence[Any]) -> Any:
+    def _number(self, scope: Scope, node: Any, args: Sequence[Any]) -> Any:
         """Return what is not a tensor: the element of one, or arithmetic of numbers."""
         if name_of(node.target)[0] in ("_local_scalar_dense", "item"):
             number = args[0].number()
             return args[0] if number is None else number.item()
+        if any(isinstance(one, Array) for one in args):
+            if node.target not in _SUMS:
+                raise NotLowered("it computes a number of the data", "compute it with tensors")
+            return scope.elementwise(_SUMS[node.target], *args)
         return node.target(*args)
 
     def refuse(self, name: str, node: Any, problem: NotLowered) -> None:

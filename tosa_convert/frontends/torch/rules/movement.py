@@ -8,8 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import movement
-from tosa_convert.frontends.lowering.indexing import from_front, replaced
-from tosa_convert.frontends.lowering.scope import Array, constant
+from tosa_convert.frontends.lowering.indexing import (
+    dynamic_slice,
+    dynamic_update_slice,
+    from_front,
+    replaced,
+)
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
 from tosa_convert.frontends.lowering.types import carrier
 from tosa_convert.frontends.torch.rules.indexing import index_select
 from tosa_convert.frontends.torch.rules.node import Node, Rule
@@ -37,10 +42,21 @@ def sliced(
     n: Node, a: Array, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Array:
     axis = dim % a.rank
+    if isinstance(start, Array) or isinstance(end, Array):
+        return dynamic_slice(n.scope, a, _starts(n, a, axis, start, step), n.shape)
     first, last, _ = slice(start, end, step).indices(a.shape[axis])
     if (first, last, step) == (0, a.shape[axis], 1):
         return a
     return movement.part(n.scope, a, axis, first, max(first, last), step)
+
+
+def _starts(n: Node, a: Array, axis: int, start: Any, step: int = 1) -> list[Array]:
+    """Return where a part begins that a computed number places along one axis."""
+    if step != 1:
+        raise NotLowered("it takes steps from a computed place", "take neighbours")
+    place = start if isinstance(start, Array) else constant(np.int32(start or 0))
+    first = from_front(n.scope, place, a.shape[axis])
+    return [first if k == axis else constant(np.int32(0)) for k in range(a.rank)]
 
 
 def select(n: Node, a: Array, dim: int, index: Any) -> Array:
@@ -104,6 +120,9 @@ def _slice_scatter(
     step: int = 1,
 ) -> Array:
     axis = dim % a.rank
+    if isinstance(start, Array) or isinstance(end, Array):
+        made = n.convert(source, a.dtype)
+        return dynamic_update_slice(n.scope, a, made, _starts(n, a, axis, start, step))
     size = a.shape[axis]
     first, last, _ = slice(start, end, step).indices(size)
     if first >= last:
@@ -128,11 +147,12 @@ def _put_by_steps(n: Node, a: Array, source: Array, axis: int, places: range) ->
     return s.viewed(movement.concatenate(s, held, axis), a.dtype)
 
 
-def _select_scatter(n: Node, a: Array, source: Array, dim: int, index: int) -> Array:
+def _select_scatter(n: Node, a: Array, source: Array, dim: int, index: Any) -> Array:
     axis = dim % a.rank
-    first = index % a.shape[axis]
+    first: Any = index if isinstance(index, Array) else index % a.shape[axis]
     shape = [1 if k == axis else size for k, size in enumerate(a.shape)]
-    return _slice_scatter(n, a, movement.reshape(n.scope, source, shape), axis, first, first + 1)
+    end = None if isinstance(index, Array) else first + 1
+    return _slice_scatter(n, a, movement.reshape(n.scope, source, shape), axis, first, end)
 
 
 def _diagonal(n: Node, a: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
