@@ -192,3 +192,42 @@ def test_parts_at_a_computed_place_equal_those_of_torch() -> None:
         return cache, x.narrow(1, first, 2), x * (first + 1)
 
     assert_equal(parts, torch.randn(3, 4), torch.tensor(1), torch.randn(3, 2))
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int16", "int32", "int64", "bool"])
+def test_sums_at_many_indices_equal_those_of_torch(dtype: str, is_known: bool) -> None:
+    held, random = torch.arange(1100) % 512, torch.Generator().manual_seed(0)
+    rows = torch.randint(-(2**31), 2**31, (1100, 64), generator=random)
+    rows = (rows / 2**31 if dtype == "float32" else rows >> 8).to(getattr(torch, dtype))
+    if dtype == "float32":
+        for place, number in ((5, math.inf), (8, -math.inf), (520, math.inf), (30, math.nan)):
+            rows[place, 3] = number
+
+    def added(x: Any, index: Any, rows: Any) -> Any:
+        return x.index_add(0, held if is_known else index, rows)
+
+    assert_equal(added, rows[:512].flip(1), held, rows)
+
+
+def test_scattered_rows_of_many_indices_equal_those_of_torch() -> None:
+    index, rows = torch.arange(1100) % 512, torch.randn(1100, 64)
+    rows[5] = math.inf
+    assert_equal(
+        lambda x, index, rows: x.scatter_add(0, index[:, None].expand(-1, 64), rows),
+        *(torch.randn(512, 64), index, rows),
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_an_infinite_row_stays_in_its_bag(mode: str) -> None:
+    def bags(table: Any, index: Any, offsets: Any) -> Any:
+        bag = torch.nn.functional.embedding_bag
+        return (
+            bag(index, table, offsets, mode=mode),
+            bag(index, table, torch.tensor([0, 2]), mode=mode, padding_idx=2),
+        )
+
+    table = torch.tensor([[1.0], [2.0], [math.inf]])
+    assert_equal(bags, table, torch.arange(3), torch.tensor([0, 2]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -38,8 +39,8 @@ from tosa_convert.frontends.lowering.reductions import (
     multiplied,
     summed,
 )
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant
-from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, INT32, is_float, is_small
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant, whole_data
+from tosa_convert.frontends.lowering.types import BOOL, FLOAT32, INT32, INT64, is_float, is_small
 from tosa_convert.frontends.torch.rules.elementwise import combined, where
 from tosa_convert.frontends.torch.rules.node import Node, Rule
 
@@ -193,31 +194,30 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> list[Array]:
-    """Multiply a matrix of ones, where a row belongs to a bag, by the rows: sums (0) or means (1)."""
+    """Add the rows of each bag: sums (0) or means (1)."""
     if mode == 2 or index.rank != 1:
         raise NotLowered("it takes the greatest of each bag", "use embedding and amax")
-    s, places = n.scope, n.index(index)
+    s, lines = n.scope, (index.size, 1)
     starts = n.index(starts)
     if include_last_offset:
         starts = movement.part(s, starts, 0, 0, starts.size - 1)
     bags = starts.size
     if index.size * bags > MOST_COMPARED:
         raise NotLowered("it compares too many rows with bags", "split it")
-    line = constant(np.arange(index.size, dtype=np.int32).reshape(-1, 1))
+    line = constant(np.arange(index.size, dtype=np.int32).reshape(lines))
     began = s.greater_equal(line, movement.reshape(s, starts, (1, bags)))
     bag = s.sub(summed(s, s.cast(began, INT32), (1,)), 1)
     every = constant(np.arange(bags, dtype=np.int32).reshape(-1, 1))
     member = s.equal(every, movement.reshape(s, bag, (1, index.size)))
-    if padding_idx is not None and padding_idx >= 0:
-        is_kept = s.negation(s.equal(places, padding_idx))
-        member = s.both(member, movement.reshape(s, is_kept, (1, index.size)))
-    parts = n.convert(member, n.dtype)
-    sizes = summed(s, parts, (1,))
+    rows = n.convert(rows_of(n, weight, index), FLOAT32)
     if factors is not None:
-        parts = s.mul(parts, movement.reshape(s, factors, (1, index.size)))
-    rows = rows_of(n, weight, index)
-    left, right = (movement.reshape(s, one, (1, *one.shape)) for one in (parts, rows))
-    made = movement.reshape(s, product(s, left, right, n.dtype), n.shape)
+        rows = s.mul(rows, movement.reshape(s, n.convert(factors, FLOAT32), lines))
+    if padding_idx is not None and padding_idx >= 0:
+        is_kept = s.negation(s.equal(movement.reshape(s, n.index(index), lines), padding_idx))
+        rows = s.select(is_kept, rows, 0)
+        member = s.both(member, movement.reshape(s, is_kept, (1, index.size)))
+    made = _added(n, Array(FLOAT32, n.shape, np.zeros((1, 1), np.float32)), bag, rows)
+    sizes = summed(s, n.convert(member, FLOAT32), (1,))
     if mode == 1:
         made = divided(s, made, movement.reshape(s, s.maximum(sizes, 1), (bags, 1)))
     found = [made, bag, sizes, sizes]  # Those that nothing uses may have no elements in torch.
@@ -258,8 +258,7 @@ def _scatter(n: Node, a: Array, dim: int, index: Array, source: Array) -> Array:
         return movement.reshape(s, source, ())
     axis = dim % a.rank
     source = movement.cut(s, source, [0] * a.rank, index.shape)
-    if a.rank == 2 and axis == 0 and index.stored[1] == 1 and index.shape[1] == a.shape[1]:
-        # Whole rows.
+    if _is_of_rows(a, axis, index):
         rows = Array(index.dtype, (index.shape[0], 1), index.data, index.value)
         return _written(n, a, movement.reshape(s, n.index(rows), (index.shape[0],)), source)
     part = cut_to(n, a, index.shape, axis)
@@ -268,6 +267,11 @@ def _scatter(n: Node, a: Array, dim: int, index: Array, source: Array) -> Array:
     at = movement.reshape(s, at, (table.shape[0], index.shape[axis]))
     made = s.apply("scatter", [table, at, rows], table.dtype)
     return _put_back(n, a, of_lines(n, made, part.shape, axis, a.dtype))
+
+
+def _is_of_rows(a: Array, axis: int, index: Array) -> bool:
+    """Return whether an index is the same for all of a row."""
+    return a.rank == 2 and axis == 0 and index.stored[1] == 1 and index.shape[1] == a.shape[1]
 
 
 def _put_back(n: Node, a: Array, made: Array) -> Array:
@@ -347,6 +351,10 @@ def _reduce(
     if not isinstance(source, Array):
         source = movement.broadcast_to(s, constant(np.asarray(source, kind)), index.shape)
     source = movement.cut(s, source, [0] * a.rank, index.shape)
+    is_sum = _WORDS[reduce] == "add" and reduce != "mean" and include_self
+    if is_sum and _is_of_rows(a, axis, index) and index.size * a.shape[0] > MOST_COMPARED:
+        rows = Array(index.dtype, (index.shape[0], 1), index.data, index.value)
+        return _index_add(n, a, 0, rows, source)
     at, old, new = (movement.moved(s, one, axis, last) for one in (index, part, source))
     old, new = n.convert(old, kind), n.convert(new, kind)
     hit = _hits(n, at, part.shape[axis])
@@ -387,13 +395,45 @@ def _written(n: Node, table: Array, index: Array, rows: Array) -> Array:
 
 def _added(n: Node, table: Array, index: Array, rows: Array) -> Array:
     """Add rows [W, C] to those of a table [K, C]; many by a product with ones where an index is."""
-    s, (count, columns) = n.scope, table.shape
-    if index.data is not None or count * index.size * columns <= MOST_COMPARED:
+    s, (count, columns), kind = n.scope, table.shape, table.dtype
+    if kind == BOOL or (kind == INT64 and s.narrows):
+        made = _added(n, n.convert(table, INT32), index, n.convert(rows, INT32))
+        return n.convert(made, kind)
+    is_unique = index.data is not None and np.unique(whole_data(index)).size == index.size
+    if is_unique or count * index.size * columns <= MOST_COMPARED:
         return combined_rows(s, table, index, rows, "add")
-    hit = n.convert(_hits(n, index, count), table.dtype)
+    index = s.array(s.whole(index), index.dtype)  # Not a large constant with few ones.
+    if is_float(kind):
+        # A product with 0 would be NaN: numbers that are not finite are counted.
+        ends = s.greater(np.inf, rows), s.greater(rows, -np.inf)
+        parts = [s.select(s.both(*ends), rows, 0), *(s.select(end, 0, 1, kind) for end in ends)]
+    else:
+        if index.size >> 23:
+            raise NotLowered("INT32 may not hold the sum of their bytes", "add fewer rows at once")
+        rows = s.widened(rows) if is_small(kind) else rows
+        steps = range(8, 8 * kind.itemsize, 8)
+        moved = (rows, *(s.elementwise("logical_right_shift", rows, step) for step in steps))
+        bits = (n.convert(s.elementwise("bitwise_and", one, 255), INT32) for one in moved)
+        parts = [s.narrowed(one, np.uint8) for one in bits]
+    hit = n.convert(_hits(n, index, count), kind if is_float(kind) else np.uint8)
     left = movement.reshape(s, movement.transpose(s, hit, (1, 0)), (1, count, index.size))
-    made = product(s, left, movement.reshape(s, rows, (1, *rows.shape)), table.dtype)
-    return s.add(table, movement.reshape(s, made, table.shape))
+    wide = len(parts) * columns
+    right = movement.reshape(s, movement.concatenate(s, parts, 1), (1, index.size, wide))
+    made = product(s, left, right, kind if is_float(kind) else INT32)
+    made = movement.reshape(s, made, (count, wide))
+    sums = movement.split(s, made, [columns] * len(parts), 1)
+    if is_float(kind):
+        for place, number in ((1, np.inf), (2, -np.inf)):
+            sums[place] = s.select(s.greater(sums[place], 0), number, 0, kind)
+    else:
+        sums = [n.convert(one, rows.dtype) for one in sums]
+        for place, step in enumerate(steps, 1):
+            sums[place] = s.elementwise("logical_left_shift", sums[place], step)
+        if kind == INT64:  # Unsigned sums wrap around.
+            sums = [s.viewed(one, np.uint64) for one in sums]
+    total = reduce(combination(s, "add"), sums)
+    total = s.viewed(total, kind) if kind == INT64 else n.convert(total, kind)
+    return combination(s, "add")(table, total)
 
 
 def _in_every_row(n: Node, index: Array, dim: int, source: Array) -> Array:
