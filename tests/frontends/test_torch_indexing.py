@@ -231,3 +231,32 @@ def test_an_infinite_row_stays_in_its_bag(mode: str) -> None:
 
     table = torch.tensor([[1.0], [2.0], [math.inf]])
     assert_equal(bags, table, torch.arange(3), torch.tensor([0, 2]))
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+def test_truth_values_are_reduced_as_by_torch(include_self: bool) -> None:
+    def reduced(x: Any, index: Any, source: Any) -> Any:
+        kinds = ("sum", "prod", "amax", "amin")
+        return (
+            *(
+                x.scatter_reduce(0, index, source, kind, include_self=include_self)
+                for kind in kinds
+            ),
+            *(x.index_add(0, index, source), x.index_put((index,), source, accumulate=True)),
+        )
+
+    x, index = torch.tensor([True, False, True, False]), torch.tensor([0, 0, 1, 1, 3])
+    assert_equal(reduced, x, index, torch.tensor([True, True, False, False, True]))
+
+
+@pytest.mark.parametrize("count", [1, 200, 255])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_means_of_few_bits_wrap_around_as_in_torch(include_self: bool, count: int) -> None:
+    def means(x: Any, index: Any, source: Any) -> Any:
+        return (
+            x.scatter_reduce(0, index, source, "mean", include_self=include_self),
+            x.index_reduce(0, index, source, "mean", include_self=include_self),
+        )
+
+    x = torch.tensor([100, -7], dtype=torch.int8)
+    assert_equal(means, x, torch.zeros(count, dtype=torch.int64), x[:1].expand(count).contiguous())

@@ -343,10 +343,11 @@ def _reduce(
     include_self: bool = True,
 ) -> Array:
     """Reduce at each position the elements with its index, and what it had before."""
-    if a.rank == 0 or a.dtype == BOOL:
-        raise NotLowered("it reduces truth values, or one number", "use other operators")
+    if a.rank == 0:
+        raise NotLowered("it reduces one number", "use other operators")
     s, axis, last = n.scope, dim % a.rank, a.rank - 1
-    kind = FLOAT32 if is_float(a.dtype) else INT32 if is_small(a.dtype) else a.dtype
+    is_narrow = is_small(a.dtype) or a.dtype == BOOL
+    kind = FLOAT32 if is_float(a.dtype) else INT32 if is_narrow else a.dtype
     part = cut_to(n, a, index.shape, axis)
     if not isinstance(source, Array):
         source = movement.broadcast_to(s, constant(np.asarray(source, kind)), index.shape)
@@ -367,6 +368,9 @@ def _reduce(
         is_hit = s.greater(count, 0)
         if reduce == "mean":
             count = s.add(count, 1) if include_self else s.maximum(count, 1)
+            if is_narrow:  # Sums and counts wrap around, as in torch.
+                made, count = (n.convert(n.convert(k, a.dtype), kind) for k in (made, count))
+                count = s.select(s.equal(count, 0), 1, count)
             divide = divided if is_float(kind) else floor_quotient
             made = divide(s, made, n.convert(count, kind))
         made = s.select(is_hit, made, old)
