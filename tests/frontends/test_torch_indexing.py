@@ -260,3 +260,12 @@ def test_means_of_few_bits_wrap_around_as_in_torch(include_self: bool, count: in
 
     x = torch.tensor([100, -7], dtype=torch.int8)
     assert_equal(means, x, torch.zeros(count, dtype=torch.int64), x[:1].expand(count).contiguous())
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_nan_is_above_all_boundaries(right: bool) -> None:
+    def found(x: Any) -> Any:
+        bounds = torch.tensor([0.0, 1.0])
+        return torch.searchsorted(bounds, x, right=right), torch.bucketize(x, bounds, right=right)
+
+    assert_equal(found, torch.tensor([math.nan, -1, 0, 0.5, 1, 2, math.inf, -math.inf]))

@@ -117,7 +117,21 @@ def placed(x: Any) -> Any:
     )
 
 
-GROUPS = (constants, quotients, quantised, others, placed)
+def greatest(x: Any) -> Any:
+    """Pool NaN and equal numbers, and return their places."""
+    import torch
+
+    functions: Any = torch.nn.functional
+    image = torch.where(x[:216] % 5 == 0, float("nan"), x[:216] % 3).reshape(1, 1, 6, 6, 6)
+    return (
+        *functions.max_pool3d(image, 2, return_indices=True),
+        *functions.max_pool2d(image[0], 3, 2, 1, return_indices=True),
+        *functions.max_pool2d(x[:216].reshape(1, 6, 36) % 3, 2, return_indices=True),
+        *functions.adaptive_max_pool2d(image[0], (4, 5), return_indices=True),
+    )
+
+
+GROUPS = (constants, quotients, quantised, others, placed, greatest)
 
 
 @pytest.fixture(scope="module")

@@ -82,12 +82,17 @@ def all_by_slices(
     window: Sequence[int],
     strides: Sequence[int],
     dilation: Sequence[int],
+    from_last: bool = False,
 ) -> Sequence[Array]:
-    """Reduce windows of arrays of one shape together: combine the slices of all positions in them."""
+    """Reduce windows of arrays of one shape together: combine the slices of all positions in them.
+
+    from_last: along the last dimension first.
+    """
     if sum(window) > _MOST_SLICES:
         reason = f"a window of {list(window)} takes more than {_MOST_SLICES} slices"
         raise NotLowered(reason, "use a cumulative function or a convolution")
-    for axis, (size, stride, spread) in enumerate(zip(window, strides, dilation, strict=True)):
+    rows = list(enumerate(zip(window, strides, dilation, strict=True)))
+    for axis, (size, stride, spread) in reversed(rows) if from_last else rows:
         if size == 1 and stride == 1:
             continue
         count = (arrays[0].shape[axis] - (size - 1) * spread - 1) // stride + 1
@@ -106,10 +111,12 @@ def greatest_and_places(
     window: Sequence[int],
     strides: Sequence[int],
     dilation: Sequence[int],
+    takes_nan: bool = False,
 ) -> tuple[Array, Array]:
     """Return the greatest element of each window, the first of equal ones, and its place of INT32.
 
-    places: of the elements of `a`, whose shape broadcasts to its.
+    places: of the elements of `a`, whose shape broadcasts to its. takes_nan: NaN is greater than all
+    that is before it.
     """
     low, high = padding
     x = ordered(s, movement.pad(s, a, low, high, neutral("max", a.dtype)))
@@ -118,9 +125,11 @@ def greatest_and_places(
 
     def better(now: Sequence[Array], later: Sequence[Array]) -> list[Array]:
         is_better = s.greater(later[0], now[0])
+        if takes_nan:
+            is_better = s.either(is_better, s.is_nan(later[0]))
         return [s.select(is_better, new, old) for new, old in zip(later, now, strict=True)]
 
-    best, found = all_by_slices(s, held, better, window, strides, dilation)
+    best, found = all_by_slices(s, held, better, window, strides, dilation, from_last=True)
     return unordered(s, best, a.dtype), found
 
 

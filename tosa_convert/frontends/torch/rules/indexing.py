@@ -246,6 +246,8 @@ def _search_sorted(
     x, limit = n.arrays(movement.reshape(s, values, (*values.shape, 1)), table, dtype=kind)
     name = "greater_equal" if right or side == "right" else "greater"
     is_below = compared(s, x, limit, name)
+    if is_float(kind):  # NaN is above all.
+        is_below = s.either(is_below, s.is_nan(x))
     return n.convert(summed(s, s.cast(is_below, INT32), (is_below.rank - 1,)), n.dtype)
 
 

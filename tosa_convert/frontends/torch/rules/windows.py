@@ -65,7 +65,7 @@ def _with_places(n: Node, a: Array, w: _Window) -> list[Array]:
     sizes = a.shape[-w.axes :]
     index = np.arange(math.prod(sizes)).reshape((1,) * len(w.zeros) + sizes)
     best, places = windows.greatest_and_places(
-        n.scope, a, index, (w.pads, w.ends), w.kernel, w.step, w.gaps
+        n.scope, a, index, (w.pads, w.ends), w.kernel, w.step, w.gaps, is_float(a.dtype)
     )
     return [best, n.scope.cast(places, INT64)]
 
@@ -154,6 +154,8 @@ def _places_of_greatest(n: Node, a: Array, axes: int) -> Array:
             for at in range(low + 1, high):
                 other, own = (movement.part(s, one, axis, at, at + 1) for one in (x, places))
                 is_better = s.greater(other, best)
+                if is_float(a.dtype):
+                    is_better = s.either(is_better, s.is_nan(other))
                 best, place = s.select(is_better, other, best), s.select(is_better, own, place)
             found.append((best, Array(INT32, best.shape, place.data, place.value)))
         x, places = (movement.concatenate(s, parts, axis) for parts in zip(*found, strict=True))
