@@ -116,3 +116,22 @@ def test_layouts_that_executorch_chose_are_left_out() -> None:
     exec(compile(SOURCE + LAYOUTS, "cast.py", "exec"), scope)
     graph = tc.frontends.from_torch(*scope["cast"]())
     assert {"CAST", "ADD"} <= {op.spec.name for op in graph.main.operators}
+
+
+def test_scales_of_64_bits_that_only_quantisers_use_are_carried_in_32() -> None:
+    import torch
+    import torch.ao.quantization.fx._decomposed
+    from frontends.torch_runs import assert_equal
+
+    ops: Any = torch.ops.quantized_decomposed
+
+    def quantised(x: Any) -> Any:
+        scale, zero = ops.choose_qparams.tensor(x, 0, 255, 2**-12, torch.uint8)
+        made = ops.quantize_per_tensor.tensor(x, scale, zero, 0, 255, torch.uint8)
+        return made.to(torch.int32), zero
+
+    assert_equal(quantised, torch.randn(50, 40, generator=torch.Generator().manual_seed(0)))
+    with pytest.raises(Exception, match="float64"):
+        assert_equal(
+            lambda x: ops.choose_qparams.tensor(x, 0, 255, 2**-12, torch.uint8), *[torch.ones(2)]
+        )

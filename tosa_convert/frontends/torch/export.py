@@ -471,7 +471,7 @@ def _can_change(argument: Any) -> bool:
 #: What operators call the argument that chooses between training and inference.
 _TRAINING: Final = ("train", "training", "is_training")
 #: The namespace of the operators that pt2e writes around those that it quantises.
-_QUANTISED: Final = "quantized_decomposed"
+QUANTISED: Final = "quantized_decomposed"
 
 #: Operators that stop the model if the data are not as it expects.
 CHECKS: Final = (
@@ -545,7 +545,7 @@ def open_size_remarks(program: Any) -> list[str]:
 def is_quantised(program: Any) -> bool:
     """Return whether pt2e quantised the program: operators between dequantise and quantise."""
     return any(
-        getattr(node.target, "namespace", "") == _QUANTISED
+        getattr(node.target, "namespace", "") == QUANTISED
         for node in program.graph.nodes
         if node.op == "call_function"
     )

@@ -19,7 +19,7 @@ from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, whol
 from tosa_convert.frontends.lowering.types import FLOAT32, carrier, refuse_empty
 from tosa_convert.frontends.process.request import CutOperator
 from tosa_convert.frontends.process.request import NotLowered as Unlowered
-from tosa_convert.frontends.torch.export import CHECKS
+from tosa_convert.frontends.torch.export import CHECKS, QUANTISED
 from tosa_convert.frontends.torch.refusals import (
     COMPLEX,
     RANDOM,
@@ -94,7 +94,7 @@ class Walk:
         made = Array(kind, shape)
         try:
             refuse_empty(shape)
-            made.value = scope.builder.input(node.name, carrier(kind), shape)
+            made.value = scope.builder.input(node.name, _held(kind), shape)
         except NotLowered as problem:
             self.refuse(f"the input {node.name}", node, problem)
             return self._stand_in(scope, shape, kind)
@@ -139,7 +139,8 @@ class Walk:
             if not any(isinstance(one, torch.Tensor) for one in results):
                 return self._number(scope, node, args)
             shapes = [_shape(one) for one in results]
-            kinds = [self.kind(one.dtype) if one is not None else None for one in results]
+            narrow = ("f64",) if _is_scale(node) else self.narrow
+            kinds = [own_kind(kind_of(k.dtype), narrow) if k is not None else None for k in results]
             if all(0 in shape for shape in shapes):
                 made: Any = [
                     Array(kind, shape, np.zeros(shape, kind))
@@ -159,7 +160,12 @@ class Walk:
         elif cut := self._cut(scope, node, values, results, refused):
             return cut if isinstance(value, (tuple, list)) else cut[0]
         # What torch decomposed is named as the model has it.
-        self.refuse(str(node.meta.get("original_aten", node.target)), node, refused)
+        given = _arrays_in((args, tuple(keywords.values())))
+        is_of_stand_in = any(one.dtype == np.float64 and one.data is None for one in given)
+        if not is_of_stand_in or any(
+            getattr(one, "dtype", None) == torch.float64 for one in results
+        ):
+            self.refuse(str(node.meta.get("original_aten") or node.target), node, refused)
         stand_ins = [
             self._stand_in(scope, _shape(one), self.kind(one.dtype))
             if isinstance(one, torch.Tensor)
@@ -180,7 +186,7 @@ class Walk:
             raise NotLowered(RANDOM if is_random(node) else _NO_FORM if has_pairs else _NO_RULE)
         for kind in kinds:
             if kind is not None:
-                carrier(real_kind(kind))
+                _held(real_kind(kind))
         raw = [one.meta.get("val") if isinstance(one, torch.fx.Node) else one for one in node.args]
         users = [one for one in node.users if one.target is operator.getitem]
         used = {one.args[1] for one in users if one.users}
@@ -272,7 +278,7 @@ class Walk:
             return False
         if is_random(node):
             return False
-        if node.target.namespace == "quantized_decomposed":
+        if node.target.namespace == QUANTISED:
             return False
         given = sum(math.prod(one.stored) * one.dtype.itemsize for one in leaves)
         if _is_elementwise(node):
@@ -326,6 +332,14 @@ class Walk:
         return Array(kind, shape, data)
 
 
+def _held(kind: Any) -> np.dtype[Any]:
+    """Return the type of numpy that holds elements; raise NotLowered if TOSA has none."""
+    if kind == np.float64:
+        advice = "compute in float32, as --narrow f64 does"
+        raise NotLowered("TOSA does not have the element type float64", advice)
+    return carrier(kind)
+
+
 def _tensor(value: Any, dtype: Any, is_stored: bool) -> Any:
     """Return a constant as a tensor of torch; one with equal elements as it is stored."""
     if not isinstance(value, Array):
@@ -341,6 +355,15 @@ def _tensor(value: Any, dtype: Any, is_stored: bool) -> Any:
         else data
     )
     return made if dtype is None else made.to(dtype)
+
+
+def _is_scale(node: Any) -> bool:
+    """Return whether an operator chooses a scale, of 64 bits, that only quantisers use: as FP32."""
+    if "choose_qparams" not in str(node.target):
+        return False
+    scales = [one for one in node.users if one.meta["val"].dtype == torch.float64]
+    users = [user for one in scales for user in one.users]
+    return all(getattr(one.target, "namespace", "") == QUANTISED for one in users)
 
 
 def _is_elementwise(node: Any) -> bool:
