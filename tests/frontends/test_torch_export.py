@@ -136,6 +136,21 @@ def test_what_depends_on_the_data_is_refused_by_name_and_line(function: Any, tex
     assert "test_torch_export.py:" in caught.value.findings[0].where
 
 
+def test_a_conjugate_buffer_stays_conjugate() -> None:
+    class Turned(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("turn", torch.tensor([1 + 2j, 3 - 1j]).conj())
+            self.register_buffer("part", torch.tensor([1 + 2j, 3 - 1j]).conj().imag)
+
+        def forward(self, x: Any) -> Any:
+            return x * self.turn.imag + self.part
+
+    graph = tc.frontends.from_torch(Turned().eval(), [torch.ones(2)])
+    (found,) = tc.run(graph, {"x": torch.ones(2).numpy()}).outputs.values()
+    assert found.tolist() == [-4.0, 2.0]
+
+
 def test_an_operator_in_a_library_has_the_line_of_the_user(tmp_path: Path) -> None:
     file = tmp_path / "site-packages" / "library.py"
     file.parent.mkdir()

@@ -160,6 +160,10 @@ def save_program(
     program = export_module(module, arguments, keywords)
     signature = program.module_call_graph[0].signature
     signature.out_spec = _with_plain_tuples(signature.out_spec)
+    for held in (program.state_dict, program.constants):
+        for key, tensor in held.items():  # Files have no bits for these.
+            if isinstance(tensor, torch.Tensor) and (tensor.is_conj() or tensor.is_neg()):
+                held[key] = tensor.resolve_conj().resolve_neg()
     try:
         torch.export.save(program, path)
     except SerializeError:
