@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,6 +135,61 @@ def test_what_depends_on_the_data_is_refused_by_name_and_line(function: Any, tex
         tc.frontends.from_torch(Returns(function), [torch.randn(6)])
     assert caught.value.code == "not-lowered"
     assert "test_torch_export.py:" in caught.value.findings[0].where
+
+
+def _windows(x: Any) -> Any:
+    x = x.clone()
+    x.unfold(0, 3, 1)[:, 0] = 1
+    return x
+
+
+def _spread(x: Any) -> Any:
+    y = x.clone()
+    y.unsqueeze(0).expand(1, -1)[0].fill_(0.1)
+    return y
+
+
+@pytest.mark.parametrize(
+    ("function", "texts"),
+    [
+        (
+            lambda x: x.repeat_interleave(torch.tensor([1, 2, 0, 1, 1, 1]), 0),
+            [
+                "repeat_interleave.self_Tensor has no lowering to TOSA: the size of its result depends"
+            ],
+        ),
+        (torch.func.grad(lambda x: x.sin().sum()), ["torch.export loses what a transformation"]),
+        (_windows, ["torch does not decompose it: RuntimeError: While executing unfold"]),
+        (_spread, ["aten.fill_.Scalar has no lowering to TOSA: it writes into an expanded view"]),
+        (lambda x: x[:0], ["output slice_1 has no lowering to TOSA: TOSA does not have empty"]),
+        (
+            lambda x: torch._higher_order_ops.map(lambda one: one * 2, x),
+            ["map_impl has no lowering"],
+        ),
+        (
+            lambda x: torch.nonzero_static(x > 0, size=2),
+            ["aten.nonzero_static has no lowering to TOSA: TOSA does not find where elements are"],
+        ),
+        (
+            lambda x: (x.double() * 3).float(),
+            ["_to_copy has no lowering.*float64", "aten.mul.Tensor"],
+        ),
+        (
+            lambda x: (lambda y: y @ y)(x.int().repeat(60).expand(360, 360)),
+            ["MATMUL does not take int32"],
+        ),
+    ],
+)
+def test_what_does_not_lower_is_named_once_and_in_words_of_torch(
+    function: Any, texts: list[str]
+) -> None:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.frontends.from_torch(Returns(function), [torch.randn(6)])
+    found = caught.value.findings
+    for text, row in zip(texts, found, strict=True):
+        assert re.search(text, row.message), row
+        assert not re.search("repaired.mlir|preferred_element_type", str(row.hint))
+        assert "float64" not in row.message or "--narrow f64" in str(row.hint)
 
 
 def test_a_conjugate_buffer_stays_conjugate() -> None:

@@ -114,7 +114,7 @@ def _by_elements(s: Scope, a: Array, b: Array) -> Array:
     columns = b.shape[2]
     if count * rows * depth * columns > _MOST_PRODUCTS:
         reason = f"TOSA's MATMUL does not take {a.dtype}, and there are too many products for MUL"
-        raise NotLowered(reason, "multiply int8 with preferred_element_type=int32, or float32")
+        raise NotLowered(reason, "multiply int8, into sums of int32, or float32")
     left = movement.reshape(s, a, (count, rows, depth, 1))
     right = movement.reshape(s, b, (count, 1, depth, columns))
     return summed(s, computed(s, "mul", left, right), (2,))
@@ -418,7 +418,7 @@ def _operator(
         return _of_16_bits(s, name, a, weight, outputs, attributes, bias)
     if a.dtype.itemsize != 1 or weight.dtype.itemsize != 1:
         reason = f"TOSA's convolutions do not take {a.dtype} with filters of {weight.dtype}"
-        raise NotLowered(reason, "convolve int8 with preferred_element_type=int32, or float32")
+        raise NotLowered(reason, "convolve int8, into sums of int32, or float32")
     of_input, of_filters = attributes.pop("zeros", (0, 0))
     held, zero = with_zero_point(s, a, of_input)
     filters, filter_zero = with_zero_point(s, weight, of_filters)

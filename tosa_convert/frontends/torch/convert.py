@@ -33,6 +33,7 @@ from tosa_convert.frontends.torch.export import (
     open_size_remarks,
     placeholder_values,
     remarks_of,
+    said_by_torch,
     scatter_remarks,
     symbols_of,
     training_remarks,
@@ -51,6 +52,7 @@ from tosa_convert.frontends.torch.refusals import (
     effects,
     not_traced,
     objects,
+    writes_into_expanded,
 )
 from tosa_convert.frontends.torch.signature import (
     Signature,
@@ -201,7 +203,7 @@ def _refuse_open_numbers(program: Any) -> None:
 
 
 def _lowered(program: Any, narrow: Sequence[str], *, partial: bool = False) -> Lowered:
-    refused = absent_types(program) + complex_inputs(program)
+    refused = absent_types(program) + complex_inputs(program) + writes_into_expanded(program)
     refused += [] if partial else data_dependent(program)
     if refused:
         raise NotLoweredError(*refused)
@@ -230,6 +232,8 @@ def _decomposed(program: Any) -> tuple[Any, Signature, list[Unlowered]]:
             decomposed = program.run_decompositions(decompositions())
         except UnsupportedOperatorException as error:
             raise NotLoweredError(not_traced(program, str(error.func))) from None
+        except Exception as error:  # Of torch.
+            raise said_by_torch(error, "torch does not decompose it", THE_MODEL) from error
     drop_checks(decomposed)
     wrong = objects(decomposed) + dropouts + effects(decomposed)
     drop_numbers(decomposed, names)

@@ -124,11 +124,16 @@ def exported(
         hint = "compute it without a branch, for example with torch.where, or outside of the model"
         raise fail("not-lowered", where or type(module).__name__, message, hint) from None
     except Exception as error:  # Of torch, or of the module itself.
-        where = _line_of_user(error) or type(module).__name__
-        text = "\n    ".join(str(error).splitlines()[:_MOST_LINES])
-        hint = _REGISTER if "not a known type" in text else ""
-        message = f"torch.export does not export it: {type(error).__name__}: {text}"
-        raise fail("frontend-failed", where, message, hint) from error
+        what, where = "torch.export does not export it", type(module).__name__
+        raise said_by_torch(error, what, where) from error
+
+
+def said_by_torch(error: Exception, what: str, where: str) -> TosaConvertError:
+    """Return the error for an exception of torch, which it quotes. where: if no line is to blame."""
+    text = "\n    ".join(str(error).splitlines()[:_MOST_LINES])
+    hint = _REGISTER if "not a known type" in text else ""
+    message = f"{what}: {type(error).__name__}: {text}"
+    return fail("frontend-failed", _line_of_user(error) or where, message, hint)
 
 
 def _line_of_user(error: Exception) -> str:

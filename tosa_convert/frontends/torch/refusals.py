@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import torch
 from torch.export.graph_signature import InputKind, TensorArgument
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from tosa_convert.frontends.process.request import NotLowered
@@ -79,6 +80,7 @@ RANDOM: Final = "it draws random numbers"
 #: Types of torch that TOSA does not have.
 _ABSENT: Final = frozenset(("uint16", "uint32", "uint64"))
 COMPLEX: Final = "it is complex: take and return real tensors, by torch.view_as_real"
+_EXPANDED: Final = "it writes into an expanded view, as torch decomposes by rounded differences"
 OBJECT: Final = "it is an object, and programs have tensors only"
 
 
@@ -142,13 +144,35 @@ def data_dependent(program: Any) -> list[NotLowered]:
         unlowered(str(node.target), place_of(node), "the size of its result depends on the data")
         for node in program.graph.nodes
         if node.op == "call_function"
-        and torch.Tag.dynamic_output_shape in getattr(node.target, "tags", ())
-        and any(
-            not str(size).isdigit()
-            for value in pytree.tree_leaves(node.meta.get("val"))
-            for size in getattr(value, "shape", ())
-        )
+        and _unknown_sizes(node) - set().union(*map(_unknown_sizes, node.all_input_nodes))
     ]
+
+
+def _unknown_sizes(node: Any) -> set[Any]:
+    """Return what is unknown in the sizes of an operator's results until the data are there."""
+    sizes = [
+        size
+        for value in pytree.tree_leaves(node.meta.get("val"))
+        for size in getattr(value, "shape", ())
+    ]
+    return set().union(*map(free_unbacked_symbols, sizes))
+
+
+def writes_into_expanded(program: Any) -> list[NotLowered]:
+    """List what writes numbers into expanded views: torch decomposes that into rounded differences."""
+    return [
+        unlowered(str(node.target), place_of(node), _EXPANDED, "write into what is expanded")
+        for node in program.graph.nodes
+        if getattr(getattr(node.target, "_schema", None), "is_mutable", False)
+        and _is_expanded(node.args[0])
+    ]
+
+
+def _is_expanded(view: Any) -> bool:
+    rows = getattr(getattr(getattr(view, "target", None), "_schema", None), "arguments", ())
+    if not rows or not rows[0].alias_info or not view.meta["val"].is_floating_point():
+        return False
+    return str(view.target).startswith("aten.expand") or _is_expanded(view.args[0])
 
 
 def dropouts_between_layers(program: Any) -> list[NotLowered]:

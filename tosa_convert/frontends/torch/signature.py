@@ -10,6 +10,8 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.export.graph_signature import (
     ConstantArgument,
     InputKind,
@@ -20,6 +22,8 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 from torch.utils import _pytree as pytree
+
+from tosa_convert.errors import fail
 
 #: What a result is that is the new value of a buffer or a parameter.
 CHANGED_STATE: Final = (OutputKind.BUFFER_MUTATION, getattr(OutputKind, "PARAMETER_MUTATION", None))
@@ -78,6 +82,11 @@ def merge_tied(program: Any) -> None:
     torch does not decompose a program that has these, as of a cache of keys, and changes a tensor.
     """
     signature = program.graph_signature
+    held = [one for one in program.constants.values() if isinstance(one, torch.Tensor)]
+    if any(map(is_functorch_wrapped_tensor, held)):
+        message = "torch.export loses what a transformation such as torch.func.grad is given"
+        hint = "record it by make_fx, and export what that returns"
+        raise fail("not-lowered", "torch", message, hint)
     changed = {spec.target for spec in signature.output_specs}
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     first: dict[tuple[Any, ...], Any] = {}

@@ -23,6 +23,7 @@ from tosa_convert.frontends.torch.export import CHECKS, QUANTISED
 from tosa_convert.frontends.torch.refusals import (
     COMPLEX,
     RANDOM,
+    NotLoweredError,
     arguments_of,
     is_random,
     locate,
@@ -79,6 +80,8 @@ class Walk:
                 self.problems.append(unlowered(name, "", problem.reason, problem.advice))
         if self.cutter is not None:
             results = self.cutter.results(scope, results, inputs)
+        if not results and self.problems:
+            raise NotLoweredError(*self.problems)
         builder.output(*results)
         return builder.graph()
 
@@ -153,8 +156,7 @@ class Walk:
         except NotLowered as problem:
             refused = problem
         except TosaConvertError as error:
-            row = error.findings[0]
-            refused = NotLowered(row.message, row.hint)
+            refused = NotLowered(error.findings[0].message)  # Its hint is for programs.
         if self.cutter is not None and is_random(node):
             refused.reason = f"{refused.reason}, and it cannot be cut out"
         elif cut := self._cut(scope, node, values, results, refused):

@@ -227,6 +227,10 @@ def _embedding_bag(
     ]
 
 
+def _nonzero(*_: Any, **__: Any) -> Array:
+    raise NotLowered("TOSA does not find where elements are", "select with a mask: torch.where")
+
+
 def _search_sorted(
     n: Node,
     table: Array,
@@ -559,6 +563,7 @@ RULES: Final[dict[str, Rule]] = {
     "gather": _gather,
     "unfold": _unfold,
     "as_strided": _as_strided,
+    "nonzero_static": _nonzero,
     "searchsorted.Tensor": _search_sorted,
     **dict.fromkeys(
         ("embedding_bag.padding_idx", "_embedding_bag", "_embedding_bag_forward_only"),
