@@ -15,6 +15,9 @@ from tosa_convert.cli.main import run, verb
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
+from tosa_convert.frontends.torch.convert import lower_directly  # noqa: E402
+from tosa_convert.frontends.torch.refusals import NotLoweredError  # noqa: E402
+
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 NETS = """
@@ -190,6 +193,13 @@ def test_what_does_not_lower_is_named_once_and_in_words_of_torch(
         assert re.search(text, row.message), row
         assert not re.search("repaired.mlir|preferred_element_type", str(row.hint))
         assert "float64" not in row.message or "--narrow f64" in str(row.hint)
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_sizes_that_depend_on_the_data_are_refused_and_not_cut_out(partial: bool) -> None:
+    program = torch.export.export(Returns(lambda x: (x + 1).nonzero()), (torch.ones(3),))
+    with pytest.raises(NotLoweredError, match=r"nonzero.*depends on the data"):
+        lower_directly(program, (), partial=partial)
 
 
 def test_a_conjugate_buffer_stays_conjugate() -> None:

@@ -203,8 +203,8 @@ def _refuse_open_numbers(program: Any) -> None:
 
 
 def _lowered(program: Any, narrow: Sequence[str], *, partial: bool = False) -> Lowered:
-    refused = absent_types(program) + complex_inputs(program) + writes_into_expanded(program)
-    refused += [] if partial else data_dependent(program)
+    refused = absent_types(program) + complex_inputs(program)
+    refused += writes_into_expanded(program) + data_dependent(program)
     if refused:
         raise NotLoweredError(*refused)
     use_views_of_aten(program)

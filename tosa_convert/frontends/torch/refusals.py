@@ -80,6 +80,7 @@ RANDOM: Final = "it draws random numbers"
 #: Types of torch that TOSA does not have.
 _ABSENT: Final = frozenset(("uint16", "uint32", "uint64"))
 COMPLEX: Final = "it is complex: take and return real tensors, by torch.view_as_real"
+_DEPENDS: Final = "the size of its result depends on the data"
 _EXPANDED: Final = "it writes into an expanded view, as torch decomposes by rounded differences"
 OBJECT: Final = "it is an object, and programs have tensors only"
 
@@ -141,7 +142,7 @@ def objects(program: Any) -> list[NotLowered]:
 def data_dependent(program: Any) -> list[NotLowered]:
     """List the operators whose results have a size that depends on the data."""
     return [
-        unlowered(str(node.target), place_of(node), "the size of its result depends on the data")
+        unlowered(str(node.target), place_of(node), _DEPENDS, "select with a mask: torch.where")
         for node in program.graph.nodes
         if node.op == "call_function"
         and _unknown_sizes(node) - set().union(*map(_unknown_sizes, node.all_input_nodes))
