@@ -160,6 +160,7 @@ def test_a_sound_file_is_loaded(sound: Files, tmp_path: Path) -> None:
     [
         *("s0", "2*s77 + 1", "Max(1, u3)//4", "FloorDiv(s0, 2) - 1.5", "Eq(Mod(s0, 8), 0)"),
         *("Symbol('s31', positive=True, integer=True)", "Float('1.5', precision=53)"),
+        "GreaterThan(Symbol('u0', integer=True), Integer(0))",
     ],
 )
 def test_expressions_of_sizes_are_accepted(text: str) -> None:

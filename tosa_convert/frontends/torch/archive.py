@@ -169,7 +169,8 @@ _FUNCTIONS: Final = frozenset(
     [
         *("Abs", "Add", "And", "Eq", "Ge", "Gt", "Integer", "Le", "Lt", "Max", "Min", "Mod", "Mul"),
         *("Ne", "Not", "Or", "Piecewise", "Pow", "Rational", "ceiling", "exp", "floor", "log"),
-        *("sqrt", "False", "True", "int_oo", "oo"),
+        *("Equality", "GreaterThan", "LessThan", "StrictGreaterThan", "StrictLessThan"),
+        *("Unequality", "sqrt", "False", "True", "int_oo", "oo"),
     ]
 )
 #: Lines of what torch says that a message repeats.
