@@ -13,21 +13,21 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 106350,
+    "tests": 106620,
     "tosa_convert": 2120,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6330,
     "tosa_convert/consumers": 1345,
     "tosa_convert/eras": 2300,
     "tosa_convert/formats": 21910,
-    "tosa_convert/frontends": 30580,
+    "tosa_convert/frontends": 30780,
     "tosa_convert/golden": 15125,
     "tosa_convert/graph": 4490,
     "tosa_convert/io": 2220,
     "tosa_convert/process": 1140,
     "tosa_convert/qualify": 11550,
     "tosa_convert/reference": 3690,
-    "tosa_convert/rewrites": 4360,
+    "tosa_convert/rewrites": 4375,
     "tosa_convert/rules": 5600,
     "tosa_convert/views": 4930,
 }
