@@ -13,7 +13,7 @@ import pytest
 
 #: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
 LINES: dict[str, int] = {
-    "tests": 106620,
+    "tests": 106630,
     "tosa_convert": 2120,
     "tosa_convert/builder": 2720,
     "tosa_convert/cli": 6330,

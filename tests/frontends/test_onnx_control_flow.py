@@ -11,6 +11,7 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.model import Graph
 
 onnx: Any = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -365,7 +366,7 @@ def test_nodes_in_another_order_are_put_in_order() -> None:
         (
             "b = Neg(a) y = Add(b, x)",
             "b",
-            'its input "a" is no input of the model, and no node gives it',
+            'its input "a" is not defined: by no node, input or initializer',
         ),
     ],
 )
@@ -376,3 +377,12 @@ def test_results_that_no_node_gives_are_named(nodes: str, where: str, reason: st
     found = lower_graph(model(f"main (float[2] x) => (float[2] y) {{ {nodes} }}"), Weights(Path()))
     assert found.graph is None
     assert [(row.where, row.reason) for row in found.problems] == [(where, reason)]
+
+
+def test_a_name_that_two_nodes_define_is_refused() -> None:
+    from tosa_convert.frontends.onnx.convert import lower_graph
+    from tosa_convert.frontends.onnx.weights import Weights
+
+    text = "main (float[2] x) => (float[2] y) { a = Neg(x) b = Abs(a) a = Exp(x) y = Add(a, b) }"
+    with pytest.raises(TosaConvertError, match="a: error: two nodes of the ONNX graph define it"):
+        lower_graph(model(text), Weights(Path()))

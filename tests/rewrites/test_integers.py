@@ -118,6 +118,11 @@ def resize(b: Builder, x: Value, mode: str = "BILINEAR") -> Value:
     return b.resize(x, scale=[4, 2, 4, 2], offset=[-1, -1], border=[1, 1], mode=mode)
 
 
+def doubled(b: Builder, x: Value) -> Value:
+    """Return repeated elements, to which a constant is added before they are quantised."""
+    return b.add(resize(b, x, "NEAREST"), np.full((1, 1, 1, 6), 0.5, np.float32))
+
+
 def depthwise(b: Builder, x: Value) -> Value:
     made = b.depthwise_conv2d(x, weight(b, (3, 3, 6, 2), 2), np.zeros(12, np.float32))
     return b.transpose(made, perms=[0, 3, 1, 2])
@@ -164,6 +169,7 @@ def squares(b: Builder, x: Value) -> Value:
         (convolve, "CONV2D"),
         (transposed, "TRANSPOSE_CONV2D"),
         (resize, "RESIZE"),
+        (doubled, "RESIZE"),
         (depthwise, "DEPTHWISE_CONV2D"),
         (by_groups, "REDUCE_SUM"),
         (product, "MATMUL"),

@@ -58,7 +58,7 @@ _SMALL_BYTES: Final = 1 << 8
 
 
 class BlockValues:
-    """The values of a block, by name, and the operators that define them; see `BlockEditor`."""
+    """Know the values of a block by name, and the operators that define them; see `BlockEditor`."""
 
     #: Whether equal constants that are made are one constant.
     shares_constants = True

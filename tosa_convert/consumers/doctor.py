@@ -39,7 +39,7 @@ FURTHER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A requirement of an installed package that what is installed does not meet.
+    """Describe a requirement of an installed package that what is installed does not meet.
 
     package, release: what requires it. needs: the requirement, as pip takes it.
     found: the release that is installed; "" if there is none.

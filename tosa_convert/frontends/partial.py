@@ -311,7 +311,7 @@ def joined(whole: Whole, folder: Path, options: ReadOptions, frontend: str) -> G
 
 
 class _Joining:
-    """The main block of the whole, to which parts are added in their order."""
+    """Build the main block of the whole: parts are added in their order."""
 
     def __init__(self, whole: Whole, frontend: str) -> None:
         self.whole, self.frontend = whole, frontend

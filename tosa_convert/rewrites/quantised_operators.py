@@ -61,7 +61,7 @@ Emit = Callable[[], str]
 
 
 def _is_move(op: Operator) -> bool:
-    return op.spec.name in _MOVES or op.attributes.get("mode") is ResizeMode.NEAREST
+    return op.spec.name in _MOVES or op.attributes.get("mode") == ResizeMode.NEAREST
 
 
 class Operand(NamedTuple):
@@ -194,7 +194,7 @@ class SumPlans:
             return self._cast_product(op)
         if kind == "AVG_POOL2D":
             return self._average(op)
-        if kind == "RESIZE":
+        if kind == "RESIZE" and not _is_move(op):
             return self._resized(op)
         if kind == "REDUCE_SUM":
             return self._reduced(op)
@@ -344,7 +344,7 @@ class SumPlans:
         return Sums(emit, x.scales / count, count * 255.0)
 
     def _resized(self, op: Operator) -> Sums | None:
-        """Plan a linear RESIZE, whose weights are integers of which each element has the same sum."""
+        """Plan a linear RESIZE: its weights are integers, whose sum is the same for each element."""
         x, scale, edit = self.operand(op.inputs[0]), self.edit.sizes_of(op.inputs[1]), self.edit
         if x is None or x.scales.size != 1 or scale is None:
             return None

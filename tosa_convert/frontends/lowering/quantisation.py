@@ -109,7 +109,7 @@ def quantized(s: Scope, x: Array, scale: Array, zero: Array | None, dtype: Any) 
 def unmoved(x: Array) -> Array:
     """Return an array whose RESHAPE stays in its place: operators that quantise stay together.
 
-    `quantised-operators` recognises them so, and has the RESHAPE compute with integers.
+    The rewrite `integers` recognises them so, and makes the RESHAPE one of integers.
     """
     return replace(x, origin=None) if x.origin and x.origin[0] == "reshaped" else x
 

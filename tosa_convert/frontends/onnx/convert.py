@@ -305,7 +305,7 @@ def lower_graph(
     except Stop:
         if not walk.problems and walk.unmade is not None:
             kind, where, name = walk.unmade
-            reason = f'its input "{name}" is no input of the model, and no node gives it'
+            reason = f'its input "{name}" is not defined: by no node, input or initializer'
             walk.problems.append(unlowered(f"onnx.{kind}", where, reason))
         return Lowered(None, walk.problems)
     except CycleError:

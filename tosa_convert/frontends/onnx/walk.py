@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import defs, helper
 
-from tosa_convert.errors import TosaConvertError
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.lowering.open_sizes import Decision
 from tosa_convert.frontends.lowering.scope import Array, Data, NotLowered, Scope, whole_data
 from tosa_convert.frontends.onnx.cut import NodeCutter
@@ -363,6 +363,12 @@ def _needed(nodes: Iterable[Any], results: Iterable[str]) -> list[Any]:
     """
     rows = list(nodes)
     made_by = {name: index for index, node in enumerate(rows) for name in node.output if name}
+    given = [name for node in rows for name in node.output if name]
+    if len(made_by) < len(given):
+        twice = next(name for name in given if given.count(name) > 1)
+        raise fail(
+            "unrecognised-input", twice, "two nodes of the ONNX graph define it", "rename one"
+        )
     takes = [{made_by[name] for name in names_used(node) if name in made_by} for node in rows]
     if any(max(indices, default=-1) >= index for index, indices in enumerate(takes)):
         rows = [rows[index] for index in TopologicalSorter(dict(enumerate(takes))).static_order()]

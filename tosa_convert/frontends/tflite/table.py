@@ -1,4 +1,4 @@
-"""The table of TFLite's operators: name -> the rule that lowers it, and what the others become."""
+"""Maps TFLite's operators to the rules that lower them; others become CUSTOM."""
 
 from __future__ import annotations
 

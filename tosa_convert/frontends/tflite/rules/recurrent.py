@@ -59,7 +59,7 @@ def refuse_hybrid(n: Node, places: Sequence[int]) -> None:
 
 
 class State:
-    """An operand that an operator keeps between calls, as a variable of the program."""
+    """Hold an operand that an operator keeps between calls, as a variable of the program."""
 
     def __init__(self, n: Node, place: int) -> None:
         number, tensors = n.operator.inputs[place], n.part.tensors
